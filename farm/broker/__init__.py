@@ -1,0 +1,1 @@
+"""The shell round the core: loop, effects, routes, auth, composition root."""

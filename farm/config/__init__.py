@@ -1,0 +1,1 @@
+"""Every option once: type, default, unit, help."""

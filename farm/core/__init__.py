@@ -1,0 +1,1 @@
+"""The scheduler, pure: events in, changes and commands out."""

@@ -1,0 +1,1 @@
+"""Probe, stitch, verify, preview: everything that touches pixels."""

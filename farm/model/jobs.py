@@ -1,0 +1,304 @@
+"""The job file, version 1, as typed records.
+
+Reading checks types and reports the path of what is wrong; unknown keys become warnings; what this
+version knows but cannot honour yet is refused by name unless it stands at its default.  Pure: looks
+at no file system (``farm.sdk.jobfile`` does that).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from farm.model.errors import CallError, JobFileError, NotBuiltYet
+from farm.model.frames import FrameRange
+from farm.model.ids import STEP_NAME
+from farm.model.resources import Resources
+
+JOB_FILE_VERSION = 1
+
+StepKind = Literal["per_frame", "per_segment", "single"]
+OutputKind = Literal["sequence", "movie", "single"]
+Existing = Literal["overwrite", "skip", "refuse"]
+AssetKind = Literal["file", "sequence", "udim", "dir"]
+
+_Text = Annotated[str, msgspec.Meta(max_length=4096)]
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+
+
+class App(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who submitted; never constrains where the job runs."""
+
+    name: str = ""
+    version: str = ""
+
+
+class Asset(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file or folder the job needs."""
+
+    path: _Text
+    kind: AssetKind = "file"
+    required: bool = True
+
+
+class OutputSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One expected output of a step.
+
+    Attributes:
+        pattern: Path; a sequence has a frame token (``####`` or ``%04d``).
+        kind: ``sequence`` (a file per frame), ``movie`` or ``single`` (one file).
+        views: Stereo views; not built yet.
+    """
+
+    pattern: _Text
+    kind: OutputKind = "sequence"
+    views: tuple[str, ...] = ()
+
+
+class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One step of a job.
+
+    Attributes:
+        name: Unique in the job, ``[A-Za-z_][A-Za-z0-9_.-]{0,63}``.
+        kind: ``per_frame``, ``per_segment`` (not built yet) or ``single``.
+        renderer: Name of a renderer module.
+        frames: Frame range of a per-frame step.
+        chunk: Frames per lease, or ``auto``.
+        order: Frame order preset; only ``forward`` so far.
+        params: The renderer's parameters, checked against its typed record.
+        outputs: Every file the step writes.
+        resources: What one attempt needs.
+        env: Environment variables added for the step's processes.
+        cwd: Working folder, or None for the attempt's own scratch folder.
+        version: Constraint on the application's version, e.g. ``>=4.2,<5``.
+        limits: Counted tokens; not built yet.
+        pools: The step runs only on nodes of one of these pools; empty = any.
+        attributes: Node attributes that must be present with these values (``*`` = any value).
+        site: Site the step must run at; empty = any.
+        after: Names of steps of this job that must be finished first, as a whole.
+        pre: Command run before; not built yet.
+        post: Command run after; not built yet.
+        timeout_s: Wall-clock limit of a chunk in seconds, 0 = none.
+        attempts: How many failures a unit may have (0 = the failure table's figure).
+        existing: What to do about files that are already there.
+        checks: Optional picture checks: ``black``, ``nan``, ``neighbour``.
+        movie_frames: Frames the step's movie must have, None = not checked beyond decoding.
+    """
+
+    name: _Name
+    renderer: _Name
+    kind: StepKind = "per_frame"
+    frames: str | None = None
+    chunk: Literal["auto"] | Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = "auto"
+    order: str = "forward"
+    params: dict[str, Any] = {}
+    outputs: tuple[OutputSpec, ...] = ()
+    resources: Resources = Resources()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+    version: str = ""
+    limits: dict[str, int] = {}
+    pools: tuple[str, ...] = ()
+    attributes: dict[str, str] = {}
+    site: str = ""
+    after: tuple[str, ...] = ()
+    pre: tuple[str, ...] = ()
+    post: tuple[str, ...] = ()
+    timeout_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    attempts: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    existing: Existing = "overwrite"
+    checks: tuple[Literal["black", "nan", "neighbour"], ...] = ()
+    movie_frames: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    failure: dict[str, Any] = {}
+
+    def frame_range(self) -> FrameRange | None:
+        """The parsed frame range of a per-frame step, None for a single step."""
+        return FrameRange.parse(self.frames) if self.frames is not None else None
+
+
+class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A job as submitted.
+
+    Attributes:
+        overcrank_job: Version of the job file format.
+        name: What people see.
+        user: Who it is accounted to; must be the key's user except for wranglers and above.
+        project: Project it is accounted to.
+        priority: 0-100, 100 first.
+        deadline: Not built yet.
+        budget_usd: Not built yet.
+        token: Client token: submitting the same token again gives the same job back.
+        paused: Start paused.
+        app: Who submitted.
+        assets: Files the job needs.
+        warnings: What the submitter wants people to see.
+        steps: At least one.
+    """
+
+    overcrank_job: int
+    name: _Name
+    steps: tuple[StepSpec, ...]
+    user: str = ""
+    project: str = ""
+    priority: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
+    deadline: str | None = None
+    budget_usd: float | str | None = None
+    token: Annotated[str, msgspec.Meta(max_length=128)] = ""
+    paused: bool = False
+    start_after: str | None = None
+    app: App = App()
+    assets: tuple[Asset, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def step(self, name: str) -> StepSpec:
+        """The step of that name.
+
+        Raises:
+            JobFileError: There is none.
+        """
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise JobFileError(f"there is no step {name!r}")
+
+
+def read_job(data: bytes | str | dict[str, Any]) -> tuple[JobSpec, list[str]]:
+    """Reads and checks a job.
+
+    Args:
+        data: JSON text, or the decoded object.
+
+    Returns:
+        The job, and warnings (unknown keys).
+
+    Raises:
+        JobFileError: It is no job file, or a field is wrong; names the field.
+        NotBuiltYet: It uses a field this version cannot honour.
+    """
+    if isinstance(data, dict):
+        raw: Any = data
+    else:
+        try:
+            raw = msgspec.json.decode(data)
+        except msgspec.DecodeError as error:
+            raise JobFileError(f"not JSON: {error}") from error
+    if not isinstance(raw, dict) or "overcrank_job" not in raw:
+        raise JobFileError("not a job file: it has no key 'overcrank_job'")
+    if raw["overcrank_job"] != JOB_FILE_VERSION:
+        raise JobFileError(
+            f"version {raw['overcrank_job']!r} is not supported", "overcrank_job", hint="this farm reads version 1"
+        )
+    try:
+        job = msgspec.convert(raw, JobSpec)
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `$")
+        raise JobFileError(text, path.rstrip("`").lstrip(".")) from error
+    warnings = list(_unknown_keys(raw, JobSpec, ""))
+    check_job(job)
+    return job, warnings
+
+
+_NESTED: dict[tuple[type, str], type] = {
+    (JobSpec, "steps"): StepSpec,
+    (JobSpec, "assets"): Asset,
+    (JobSpec, "app"): App,
+    (StepSpec, "outputs"): OutputSpec,
+    (StepSpec, "resources"): Resources,
+}
+
+
+def _unknown_keys(raw: Any, kind: type, path: str) -> list[str]:
+    found: list[str] = []
+    if not isinstance(raw, dict):
+        return found
+    known = kind.__struct_fields__  # type: ignore[attr-defined]
+    for key, value in raw.items():
+        here = f"{path}.{key}" if path else str(key)
+        if key not in known:
+            found.append(f"unknown key {here} has no effect")
+            continue
+        inner = _NESTED.get((kind, key))
+        if inner is None:
+            continue
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                found += _unknown_keys(item, inner, f"{here}[{index}]")
+        else:
+            found += _unknown_keys(value, inner, here)
+    return found
+
+
+def check_job(job: JobSpec) -> None:
+    """Checks what types cannot say.
+
+    Raises:
+        JobFileError: A field is wrong.
+        NotBuiltYet: A field is not at its default and not built yet.
+    """
+    if not job.steps:
+        raise JobFileError("a job needs at least one step", "steps")
+    for field in ("deadline", "budget_usd", "start_after"):
+        if getattr(job, field) is not None:
+            raise NotBuiltYet(f"{field} is not built yet", hint="leave it out")
+    seen: set[str] = set()
+    for index, step in enumerate(job.steps):
+        _check_step(job, step, f"steps[{index}]", seen)
+        seen.add(step.name)
+
+
+def _check_step(job: JobSpec, step: StepSpec, path: str, seen: set[str]) -> None:
+    if not STEP_NAME.match(step.name):
+        raise JobFileError(
+            f"{step.name!r} is not a step name", f"{path}.name", hint="letters, digits, _ . - and at most 64"
+        )
+    if step.name in seen:
+        raise JobFileError(f"two steps are named {step.name!r}", f"{path}.name")
+    _refuse_unbuilt(step, path)
+    if step.kind == "per_frame":
+        if step.frames is None:
+            raise JobFileError("a per_frame step needs frames", f"{path}.frames")
+        try:
+            step.frame_range()
+        except CallError as error:
+            raise JobFileError(error.message, f"{path}.frames", hint=error.hint) from error
+    elif step.frames is not None:
+        raise JobFileError("a single step has no frames", f"{path}.frames")
+    if step.resources.cores < 1:
+        raise JobFileError("an attempt needs at least one core", f"{path}.resources.cores")
+    for output_index, output in enumerate(step.outputs):
+        where = f"{path}.outputs[{output_index}]"
+        if not output.pattern.strip() or "\0" in output.pattern:
+            raise JobFileError("the pattern is empty or holds a NUL", f"{where}.pattern")
+        if step.kind == "per_frame" and output.kind == "movie":
+            raise JobFileError(
+                "a movie cannot be written frame by frame", f"{where}.kind", hint="use a single step"
+            )
+        if output.views:
+            raise NotBuiltYet(f"{where}.views is not built yet", hint="list one output per view")
+    for name in step.after:
+        if name not in seen:
+            reason = "comes later" if any(other.name == name for other in job.steps) else "does not exist"
+            raise JobFileError(f"step {name!r} {reason}", f"{path}.after", hint="list steps in order")
+    for key, value in step.env.items():
+        if not key or "=" in key or "\0" in key or "\0" in value:
+            raise JobFileError(f"{key!r} is not an environment variable", f"{path}.env")
+        if key.startswith("OVERCRANK_"):
+            raise JobFileError(f"{key} belongs to the farm", f"{path}.env")
+
+
+def _refuse_unbuilt(step: StepSpec, path: str) -> None:
+    if step.kind == "per_segment":
+        raise NotBuiltYet(f"{path}.kind: per_segment is not built yet", hint="use per_frame or single")
+    if step.order != "forward":
+        raise NotBuiltYet(f"{path}.order: {step.order!r} is not built yet", hint="use forward")
+    for field in ("limits", "pre", "post", "failure"):
+        if getattr(step, field):
+            raise NotBuiltYet(f"{path}.{field} is not built yet", hint="leave it out")
+    if step.resources.nvlink != "none":
+        raise NotBuiltYet(f"{path}.resources.nvlink is not built yet", hint="leave it at none")
+
+
+def job_schema() -> dict[str, Any]:
+    """JSON Schema of the job file, generated from the records."""
+    return msgspec.json.schema(JobSpec)

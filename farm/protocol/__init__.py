@@ -1,0 +1,1 @@
+"""The wire: one message schema, msgpack codec, sans-I/O session."""

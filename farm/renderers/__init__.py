@@ -1,0 +1,1 @@
+"""One module per application: typed parameters, command lines, log parser, exit truth."""

@@ -1,0 +1,1 @@
+"""Durable state: SQLite embedded; logs and previews on disk."""

@@ -1,0 +1,1 @@
+"""ZeroMQ adapters (CURVE, ZAP); the only room that imports zmq."""

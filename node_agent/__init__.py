@@ -1,0 +1,1 @@
+"""The headless render agent: state machine, link, outbox, process tree, probe, outputs."""
