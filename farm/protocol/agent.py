@@ -1,0 +1,360 @@
+"""Messages between an agent and the broker, on the control socket.
+
+Agent -> broker:  HelloMsg (common), BeatMsg, ReportMsg, VerifiedMsg, ByeMsg
+Broker -> agent:  WelcomeMsg (common), BeatAckMsg, BatchMsg (acks, leases, grants, stops), DrainMsg
+
+Every message about work carries the attempt it speaks for and the lease's nonce.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from farm.model.outputs import FileFacts, PictureSpec
+from farm.model.resources import Resources
+
+# ---------------------------------------------------------------- facts of a node
+
+
+class GpuInfo(msgspec.Struct, frozen=True):
+    """One GPU of a node: CUDA index, UUID, name and memory in MiB."""
+
+    index: int
+    uuid: str
+    name: str
+    vram_mib: int
+
+
+class AppInfo(msgspec.Struct, frozen=True):
+    """An installed application: name and version."""
+
+    name: str
+    version: str
+
+
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent says of its slice of a machine.
+
+    Attributes:
+        name: Name people see, unique among live nodes (``host`` or ``host-2``).
+        host: Host name.
+        machine: Hashed machine id; a rebuilt machine is a new node.
+        total: The slice's resources.
+        gpus: GPUs of the slice.
+        apps: Installed applications; several versions of one allowed.
+        renderers: Renderers the agent's administrator allows and that can run here.
+        attributes: Free attributes (``os=linux`` and the administrator's own).
+        slices: How many agents share the machine's rate evenly.
+        software: Version of Overcrank.
+    """
+
+    name: str
+    host: str = ""
+    machine: str = ""
+    total: Resources = Resources()
+    gpus: tuple[GpuInfo, ...] = ()
+    apps: tuple[AppInfo, ...] = ()
+    renderers: tuple[str, ...] = ()
+    attributes: dict[str, str] = {}
+    slices: int = 1
+    software: str = ""
+
+
+class AgentHello(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's part of a hello.
+
+    Attributes:
+        facts: What this node is.
+        farm_id: The farm the outbox belongs to, "" when it is empty and never joined.
+        running: Attempts (ids) still alive here: rendering, or held for publishing.
+        pending: Attempts with reports in the outbox that no broker acknowledged yet.
+        instance: Random id of this agent process; a new one means the old process is gone.
+    """
+
+    facts: NodeFacts
+    farm_id: str = ""
+    running: tuple[int, ...] = ()
+    pending: tuple[int, ...] = ()
+    instance: str = ""
+
+
+class Timings(msgspec.Struct, frozen=True):
+    """Lease times in seconds; the broker decides them for the whole farm."""
+
+    heartbeat_s: float = 2.0
+    suspect_s: float = 15.0
+    lost_s: float = 60.0
+    lease_ttl_s: float = 45.0
+    kill_grace_s: float = 15.0
+
+
+# ---------------------------------------------------------------- agent -> broker
+
+
+class NodeLoad(msgspec.Struct, frozen=True):
+    """How busy the machine is: CPU in percent of all cores, memory available, disk free, in MiB."""
+
+    cpu_percent: float = 0.0
+    ram_free_mib: int = 0
+    disk_free_mib: int = 0
+
+
+class AttemptProgress(msgspec.Struct, frozen=True, array_like=True):
+    """Attempt id, unit being rendered (-1 = none), part done of it, peak memory of the tree in MiB."""
+
+    attempt: int
+    unit: int = -1
+    fraction: float = 0.0
+    ram_mib: int = 0
+
+
+class BeatMsg(msgspec.Struct, frozen=True, tag="beat"):
+    """Heartbeat.
+
+    Attributes:
+        n: Counts up per session; the answer repeats it.
+        held: Attempts this agent believes it holds.
+        got: Number of the last BatchMsg received in this session.
+    """
+
+    n: int
+    held: tuple[int, ...] = ()
+    got: int = 0
+    progress: tuple[AttemptProgress, ...] = ()
+    load: NodeLoad | None = None
+
+
+#: Outcomes of a unit in a report.
+DONE, FAILED, RELEASED = 1, 2, 3
+
+
+class UnitReport(msgspec.Struct, frozen=True, array_like=True):
+    """What became of one unit of an attempt.
+
+    Attributes:
+        unit: Index in the step (0-based), not the frame number.
+        outcome: DONE, FAILED or RELEASED (given back unrendered; spends no attempt).
+        failure: Failure class word when FAILED, or why it was released.
+        reason: In words an artist understands.
+        elapsed_us: Wall time spent on it.
+        files: Verified files; empty for a step without expected outputs.
+        warning: Something worth telling about a unit that is done.
+        ram_mib: Peak memory of the process tree.
+    """
+
+    unit: int
+    outcome: int
+    failure: str = ""
+    reason: str = ""
+    elapsed_us: int = 0
+    files: tuple[FileFacts, ...] = ()
+    warning: str = ""
+    ram_mib: int = 0
+
+
+class ReportMsg(msgspec.Struct, frozen=True, tag="report"):
+    """Results, durable in the agent's outbox until acknowledged.
+
+    Attributes:
+        n: Outbox number; the acknowledgement repeats it.
+        attempt: Attempt id.
+        nonce: The lease's nonce.
+        units: What became of units.
+        closed: Nothing of this attempt runs any more; no further report will come.
+        kept: Files of these units (indices) are still in the attempt's folder, verified but unpublished.
+    """
+
+    n: int
+    attempt: int
+    nonce: int
+    units: tuple[UnitReport, ...] = ()
+    closed: bool = False
+    kept: tuple[int, ...] = ()
+
+
+class VerifiedMsg(msgspec.Struct, frozen=True, tag="verified"):
+    """A unit's files are good but the step has no specification yet: waits for a grant.
+
+    Not in the outbox: the agent repeats it in every new session until a grant or a stop comes.
+
+    Attributes:
+        specs: Picture specification per output, None for outputs that are no pictures.
+    """
+
+    attempt: int
+    nonce: int
+    unit: int
+    specs: tuple[PictureSpec | None, ...]
+
+
+class ByeMsg(msgspec.Struct, frozen=True, tag="bye"):
+    """The agent is going away in order: its processes are gone and its outbox is empty or kept."""
+
+    reason: str = ""
+
+
+# ---------------------------------------------------------------- broker -> agent
+
+
+class OutputPlan(msgspec.Struct, frozen=True):
+    """One expected output: the final pattern (as the artist's machine sees it) and its kind."""
+
+    pattern: str
+    kind: str
+
+
+class InputPlan(msgspec.Struct, frozen=True):
+    """An input resolved to a pattern and the frames planned, in order ("" = one file)."""
+
+    pattern: str
+    frames: str = ""
+
+
+class StepTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """What all leases of a step share; encoded once per step by the broker.
+
+    Attributes:
+        job: Job number.
+        step: Step name.
+        kind: ``per_frame`` or ``single``.
+        renderer: Renderer name.
+        params: The renderer's parameters, unmapped.
+        outputs: Expected outputs.
+        inputs: Resolved inputs by parameter name.
+        frames: Canonical text of the whole step's frame range, "" for a single step.
+        env: Extra environment.
+        cwd: Working folder or "".
+        version: Constraint on the application's version.
+        timeout_s: Wall-clock limit of the chunk, 0 = none.
+        checks: Optional picture checks.
+        movie_frames: Frames a movie output must have, None = only decoded.
+        user: Whose job it is.
+        project: Its project.
+        job_name: Its name.
+    """
+
+    job: int
+    step: str
+    kind: str
+    renderer: str
+    params: dict[str, Any] = {}
+    outputs: tuple[OutputPlan, ...] = ()
+    inputs: dict[str, InputPlan] = {}
+    frames: str = ""
+    env: dict[str, str] = {}
+    cwd: str = ""
+    version: str = ""
+    timeout_s: float = 0.0
+    checks: tuple[str, ...] = ()
+    movie_frames: int | None = None
+    user: str = ""
+    project: str = ""
+    job_name: str = ""
+
+
+class LeaseMsg(msgspec.Struct, frozen=True, tag="lease"):
+    """Work for an agent.
+
+    Attributes:
+        attempt: Attempt id, unique in the farm.
+        no: Attempt number within the step (``J12/beauty@7``).
+        nonce: Random number that every report must repeat.
+        kind: AttemptKind: 0 render, 1 verify existing files, 2 adopt files kept from ``adopt_folder``.
+        units: Unit indices, in order.
+        frames: Frame numbers of the units, in the same order; empty for a single step.
+        template: Encoded StepTemplate.
+        resources: What is leased.
+        gpus: CUDA indices leased.
+        specs: Per output: the specification every file must have, or None while unknown.
+        ask: True while the specification is unknown and the step writes pictures: report VerifiedMsg
+            and wait for the grant before publishing.
+        supersedes: Names of lost attempts' folders to empty before publishing.
+        adopt_folder: Folder name of the lost attempt whose kept files to adopt.
+    """
+
+    attempt: int
+    no: int
+    nonce: int
+    kind: int
+    units: tuple[int, ...]
+    frames: tuple[int, ...]
+    template: msgspec.Raw
+    resources: Resources = Resources()
+    gpus: tuple[int, ...] = ()
+    specs: tuple[PictureSpec | None, ...] = ()
+    ask: bool = False
+    supersedes: tuple[str, ...] = ()
+    adopt_folder: str = ""
+
+
+class GrantMsg(msgspec.Struct, frozen=True):
+    """The unit may be published (``reason`` empty) or is rejected (why)."""
+
+    attempt: int
+    unit: int
+    reason: str = ""
+
+
+class StopMsg(msgspec.Struct, frozen=True):
+    """Stop an attempt (``units`` empty) or drop some of its units; the agent confirms by ``closed``.
+
+    ``take_back`` asks only for units not yet started; the agent releases those.
+    """
+
+    attempt: int
+    reason: str
+    units: tuple[int, ...] = ()
+    take_back: bool = False
+
+
+class BatchMsg(msgspec.Struct, frozen=True, tag="batch"):
+    """Everything one turn of the broker's loop has for one agent.
+
+    Attributes:
+        n: Counts up per session.
+        acks: Outbox numbers that are committed (or known stale): forget them.
+        discard: Attempts whose kept files must be deleted (late results that lost).
+    """
+
+    n: int
+    acks: tuple[int, ...] = ()
+    leases: tuple[LeaseMsg, ...] = ()
+    grants: tuple[GrantMsg, ...] = ()
+    stops: tuple[StopMsg, ...] = ()
+    discard: tuple[int, ...] = ()
+
+
+class BeatAckMsg(msgspec.Struct, frozen=True, tag="beat-ack"):
+    """Answer to heartbeat ``n``: attempts the broker agrees this agent holds."""
+
+    n: int
+    held: tuple[int, ...] = ()
+
+
+class DrainMsg(msgspec.Struct, frozen=True, tag="drain"):
+    """No new leases will come (``on``) or they will again."""
+
+    on: bool
+    reason: str = ""
+
+
+class AgentWelcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker's answer to an agent's hello.
+
+    Attributes:
+        node_id: The node's id in this farm.
+        farm_id: The farm's random id; an outbox of another farm is set aside.
+        timings: Lease times.
+        keep: Attempts (of ``running`` and ``pending``) that are still this agent's; it stops all others.
+        log_cap: Bytes of log kept per attempt.
+        path_rules: Path mapping rules for this site: (source, target) pairs.
+    """
+
+    node_id: int
+    farm_id: str
+    timings: Timings
+    keep: tuple[int, ...] = ()
+    log_cap: int = 1 << 30
+    path_rules: tuple[tuple[str, str], ...] = ()

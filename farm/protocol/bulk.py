@@ -1,0 +1,127 @@
+"""Messages on the bulk socket: log pieces and previews, each at most 256 KiB.
+
+The bulk socket needs no hello: every message is authorised by the sender's key alone.  An agent may
+write logs and previews of attempts leased to its key; clients may read those of jobs they may see.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+#: Largest piece of data in one message, in bytes.
+PIECE = 256 * 1024
+
+
+class LogPutMsg(msgspec.Struct, frozen=True, tag="log-put"):
+    """A piece of an attempt's log; ``offset`` is where it belongs (a gap is refused by LogAckMsg)."""
+
+    job: int
+    step: str
+    no: int
+    attempt: int
+    offset: int
+    data: bytes
+    end: bool = False
+
+
+class LogAckMsg(msgspec.Struct, frozen=True, tag="log-ack"):
+    """The broker holds ``size`` bytes of that attempt's log; go on from there ("" reason = good)."""
+
+    attempt: int
+    size: int
+    reason: str = ""
+
+
+class PreviewPutMsg(msgspec.Struct, frozen=True, tag="preview-put"):
+    """The preview picture (JPEG) of one unit."""
+
+    job: int
+    step: str
+    no: int
+    attempt: int
+    unit: int
+    data: bytes
+
+
+class PreviewAckMsg(msgspec.Struct, frozen=True, tag="preview-ack"):
+    """The preview is stored, or why not."""
+
+    attempt: int
+    unit: int
+    reason: str = ""
+
+
+class LogGetMsg(msgspec.Struct, frozen=True, tag="log-get"):
+    """Asks for a page of an attempt's log; negative ``offset`` counts from the end."""
+
+    id: int
+    job: int
+    step: str
+    no: int
+    offset: int = 0
+    limit: int = PIECE
+
+
+class LogPageMsg(msgspec.Struct, frozen=True, tag="log-page"):
+    """A page of a log: where it starts, how long the log is now, and whether it has ended."""
+
+    id: int
+    offset: int
+    size: int
+    data: bytes
+    ended: bool
+
+
+class PreviewGetMsg(msgspec.Struct, frozen=True, tag="preview-get"):
+    """Asks for the newest preview of a unit."""
+
+    id: int
+    job: int
+    step: str
+    unit: int
+
+
+class PreviewMsg(msgspec.Struct, frozen=True, tag="preview"):
+    """The preview (JPEG), empty when there is none yet."""
+
+    id: int
+    data: bytes
+
+
+class BulkErrorMsg(msgspec.Struct, frozen=True, tag="bulk-error"):
+    """The request failed."""
+
+    id: int
+    code: str
+    reason: str
+
+
+AnyBulkIn = LogPutMsg | PreviewPutMsg | LogGetMsg | PreviewGetMsg
+AnyBulkOut = LogAckMsg | PreviewAckMsg | LogPageMsg | PreviewMsg | BulkErrorMsg
+
+
+class JoinMsg(msgspec.Struct, frozen=True, tag="join"):
+    """On the join socket: redeem a token's secret for the sender's key."""
+
+    secret: bytes
+    label: str = ""
+
+
+class JoinedMsg(msgspec.Struct, frozen=True, tag="joined"):
+    """The key is known now."""
+
+    farm_id: str
+    farm_name: str
+    role: str
+    user: str
+    pool: str
+    site: str
+
+
+class JoinRefusedMsg(msgspec.Struct, frozen=True, tag="join-refused"):
+    """The token is not accepted."""
+
+    reason: str
+
+
+AnyJoinOut = JoinedMsg | JoinRefusedMsg

@@ -1,0 +1,493 @@
+"""Messages between a client (CLI, GUI, scripts) and the broker, on the control socket.
+
+A request carries an id that its reply repeats.  Replies that fail are ErrorReply.  Subscriptions answer
+with a SnapshotMsg and go on with numbered DeltaMsg; a gap in the numbers means: subscribe again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+# ---------------------------------------------------------------- rows people see
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A step as lists show it; ``counts`` has one figure per UnitState value."""
+
+    name: str
+    kind: str
+    renderer: str
+    state: str
+    frames: str
+    units: int
+    counts: tuple[int, ...]
+    reason: str = ""
+    mean_frame_s: float = 0.0
+    attempts: int = 0
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as lists show it."""
+
+    job: int
+    name: str
+    user: str
+    project: str
+    priority: int
+    state: str
+    reason: str
+    submitted_us: int
+    started_us: int
+    ended_us: int
+    units: int
+    done: int
+    failed: int
+    running: int
+    spend_nano: int
+    waste_nano: int
+    archived: bool = False
+    steps: tuple[StepRow, ...] = ()
+
+
+class FrameRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A unit as lists show it.
+
+    Attributes:
+        unit: Index in the step.
+        frame: Frame number, None for a single step.
+        state: Word of its state.
+        reason: Why it is in that state.
+        attempts: Attempts it was leased under so far.
+        attempt: Number of the last attempt.
+        node: Name of the last node.
+        elapsed_s: Seconds its last finished attempt spent on it.
+        cost_nano: What it cost so far, waste included.
+        failure: Class of its last failure.
+        verified: True: files verified; False: they are not; None: the step expects no files.
+        files: Final paths.
+        progress: Part done while running.
+        warning: Worth telling though done.
+    """
+
+    unit: int
+    frame: int | None
+    state: str
+    reason: str = ""
+    attempts: int = 0
+    attempt: int | None = None
+    node: str = ""
+    elapsed_s: float | None = None
+    cost_nano: int = 0
+    failure: str = ""
+    verified: bool | None = None
+    files: tuple[str, ...] = ()
+    progress: float | None = None
+    warning: str = ""
+
+
+class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt as lists show it."""
+
+    attempt: int
+    no: int
+    step: str
+    node: str
+    kind: str
+    frames: str
+    started_us: int
+    ended_us: int
+    outcome: str
+    reason: str
+    charge_nano: int
+    waste_nano: int
+
+
+class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as lists show it."""
+
+    node: int
+    name: str
+    host: str
+    state: str
+    enabled: bool
+    reason: str
+    pool: str
+    site: str
+    cores: int
+    cores_free: int
+    ram_mib: int
+    ram_free_mib: int
+    gpus: int
+    gpus_free: int
+    gpu_names: tuple[str, ...]
+    apps: tuple[str, ...]
+    renderers: tuple[str, ...]
+    running: tuple[str, ...]
+    rate_nano_h: int
+    spent_nano: int
+    idle_nano: int
+    seen_us: int
+    software: str
+    cpu_percent: float = 0.0
+
+
+class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One recorded change: when, what, old, new, why, by whom."""
+
+    at_us: int
+    what: str
+    old: str
+    new: str
+    reason: str
+    who: str = ""
+
+
+class SpendLine(msgspec.Struct, frozen=True, kw_only=True):
+    """Money by one key (job, user, project, node or site), in nano-USD.
+
+    ``useful + waste + idle == total`` exactly.
+    """
+
+    key: str
+    total_nano: int
+    useful_nano: int
+    waste_nano: int
+    idle_nano: int
+    busy_s: float = 0.0
+    frames: int = 0
+
+
+# ---------------------------------------------------------------- requests
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all requests; ``id`` counts up per session."""
+
+    id: int
+
+
+class SubmitReq(Request, frozen=True, kw_only=True, tag="submit"):
+    """Submit a job file (JSON bytes, checked again by the broker)."""
+
+    job: bytes
+
+
+class JobsReq(Request, frozen=True, kw_only=True, tag="jobs"):
+    """List jobs, newest first.
+
+    Attributes:
+        states: Only these shown states; empty = all.
+        user: Only this user's.
+        archived: Also archived ones.
+        before: Only jobs with a smaller number (paging).
+        limit: At most this many (1-1000).
+    """
+
+    states: tuple[str, ...] = ()
+    user: str = ""
+    archived: bool = False
+    before: int = 0
+    limit: int = 200
+
+
+class JobReq(Request, frozen=True, kw_only=True, tag="job"):
+    """One job with its steps, and its spec if asked."""
+
+    job: int
+    spec: bool = False
+
+
+class FramesReq(Request, frozen=True, kw_only=True, tag="frames"):
+    """Units of a job, a step or some frames of it.
+
+    Attributes:
+        address: ``J12``, ``J12/beauty`` or ``J12/beauty/17-20``.
+        states: Only these states.
+        offset: Skip so many rows.
+        limit: At most this many (1-5000).
+    """
+
+    address: str
+    states: tuple[str, ...] = ()
+    offset: int = 0
+    limit: int = 1000
+
+
+class AttemptsReq(Request, frozen=True, kw_only=True, tag="attempts"):
+    """Attempts of a job, a step or a frame, newest first."""
+
+    address: str
+    limit: int = 200
+
+
+class HistoryReq(Request, frozen=True, kw_only=True, tag="history"):
+    """Recorded changes of a job (or of the farm), newest first."""
+
+    job: int = 0
+    before_us: int = 0
+    limit: int = 200
+
+
+class ActReq(Request, frozen=True, kw_only=True, tag="act"):
+    """A user action on work.
+
+    Attributes:
+        action: Name in ``farm.model.roles.ACTIONS``.
+        address: What it concerns.
+        value: Its argument (a priority), "" for none.
+        reason: What the user says about it.
+    """
+
+    action: str
+    address: str
+    value: str = ""
+    reason: str = ""
+
+
+class NodesReq(Request, frozen=True, kw_only=True, tag="nodes"):
+    """List nodes."""
+
+
+class NodeActReq(Request, frozen=True, kw_only=True, tag="node-act"):
+    """A user action on a node (name or id): node-drain, node-enable, node-forget."""
+
+    action: str
+    node: str
+    reason: str = ""
+
+
+class SpendReq(Request, frozen=True, kw_only=True, tag="spend"):
+    """Money by ``job``, ``user``, ``project``, ``node`` or ``site``; ``job`` > 0 limits it to one job."""
+
+    by: str = "job"
+    job: int = 0
+
+
+class StatusReq(Request, frozen=True, kw_only=True, tag="status"):
+    """The farm at a glance."""
+
+
+class KeysReq(Request, frozen=True, kw_only=True, tag="keys"):
+    """Manage keys.
+
+    Attributes:
+        action: ``keys-list``, ``keys-invite``, ``keys-add`` or ``keys-revoke``.
+        role, user, pool, site, label: What the invited or added key gets.
+        key: Public key (add) or label/fingerprint/public key (revoke).
+        ttl_s: Life of an invitation.
+    """
+
+    action: str
+    role: str = ""
+    user: str = ""
+    pool: str = ""
+    site: str = ""
+    label: str = ""
+    key: str = ""
+    ttl_s: float = 900.0
+
+
+class SubscribeReq(Request, frozen=True, kw_only=True, tag="subscribe"):
+    """Follow topics: ``jobs``, ``nodes``, ``job:12``.  Replaces the session's earlier topics."""
+
+    topics: tuple[str, ...]
+
+
+class ShutdownReq(Request, frozen=True, kw_only=True, tag="shutdown"):
+    """Stop the broker in order (administrators)."""
+
+    reason: str = ""
+
+
+# ---------------------------------------------------------------- replies
+
+
+class ErrorReply(msgspec.Struct, frozen=True, kw_only=True, tag="error"):
+    """The request failed; nothing was changed."""
+
+    id: int
+    code: str
+    message: str
+    hint: str = ""
+
+
+class SubmitReply(msgspec.Struct, frozen=True, kw_only=True, tag="submitted"):
+    """The job is stored.  ``again``: the token was known, this is the job of then."""
+
+    id: int
+    job: int
+    warnings: tuple[str, ...] = ()
+    again: bool = False
+
+
+class JobsReply(msgspec.Struct, frozen=True, kw_only=True, tag="jobs-are"):
+    """Jobs; ``more``: there are further ones."""
+
+    id: int
+    jobs: tuple[JobRow, ...]
+    more: bool = False
+
+
+class JobReply(msgspec.Struct, frozen=True, kw_only=True, tag="job-is"):
+    """One job."""
+
+    id: int
+    job: JobRow
+    spec: bytes = b""
+
+
+class FramesReply(msgspec.Struct, frozen=True, kw_only=True, tag="frames-are"):
+    """Units by step name; ``more``: there are further ones."""
+
+    id: int
+    steps: dict[str, tuple[FrameRow, ...]]
+    more: bool = False
+
+
+class AttemptsReply(msgspec.Struct, frozen=True, kw_only=True, tag="attempts-are"):
+    """Attempts."""
+
+    id: int
+    attempts: tuple[AttemptRow, ...]
+
+
+class HistoryReply(msgspec.Struct, frozen=True, kw_only=True, tag="history-is"):
+    """Recorded changes."""
+
+    id: int
+    rows: tuple[HistoryRow, ...]
+
+
+class ActReply(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
+    """The action was committed; ``changed`` units (or 1 for a job), in words what happened."""
+
+    id: int
+    changed: int
+    message: str = ""
+
+
+class NodesReply(msgspec.Struct, frozen=True, kw_only=True, tag="nodes-are"):
+    """Nodes."""
+
+    id: int
+    nodes: tuple[NodeRow, ...]
+
+
+class SpendReply(msgspec.Struct, frozen=True, kw_only=True, tag="spend-is"):
+    """Money; ``total`` sums the lines exactly."""
+
+    id: int
+    by: str
+    lines: tuple[SpendLine, ...]
+    total: SpendLine
+
+
+class StatusReply(msgspec.Struct, frozen=True, kw_only=True, tag="status-is"):
+    """The farm at a glance."""
+
+    id: int
+    farm_name: str
+    farm_id: str
+    software: str
+    up_s: float
+    jobs: dict[str, int]
+    units: dict[str, int]
+    nodes: dict[str, int]
+    spend_nano: int
+    burn_nano_h: int
+    alerts: tuple[str, ...] = ()
+
+
+class KeyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as lists show it; never its secret."""
+
+    public: str
+    role: str
+    user: str
+    pool: str
+    site: str
+    label: str
+    revoked: bool
+
+
+class KeysReply(msgspec.Struct, frozen=True, kw_only=True, tag="keys-are"):
+    """Keys, or the token of an invitation."""
+
+    id: int
+    keys: tuple[KeyRow, ...] = ()
+    token: str = ""
+
+
+class OkReply(msgspec.Struct, frozen=True, kw_only=True, tag="ok"):
+    """Done."""
+
+    id: int
+
+
+class SnapshotMsg(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
+    """State of the subscribed topics; deltas go on from ``n``.
+
+    ``maps`` holds, for each subscribed job and step, the byte map of unit states.
+    """
+
+    id: int
+    n: int
+    jobs: tuple[JobRow, ...] = ()
+    nodes: tuple[NodeRow, ...] = ()
+    maps: dict[str, bytes] = {}
+
+
+class UnitDelta(msgspec.Struct, frozen=True, array_like=True):
+    """Step address, unit index, new state byte."""
+
+    step: str
+    unit: int
+    state: int
+
+
+class DeltaMsg(msgspec.Struct, frozen=True, kw_only=True, tag="delta"):
+    """Changes since the last message of this session's subscription; ``n`` counts up by one."""
+
+    n: int
+    jobs: tuple[JobRow, ...] = ()
+    nodes: tuple[NodeRow, ...] = ()
+    units: tuple[UnitDelta, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+AnyRequest = (
+    SubmitReq
+    | JobsReq
+    | JobReq
+    | FramesReq
+    | AttemptsReq
+    | HistoryReq
+    | ActReq
+    | NodesReq
+    | NodeActReq
+    | SpendReq
+    | StatusReq
+    | KeysReq
+    | SubscribeReq
+    | ShutdownReq
+)
+AnyReply = (
+    ErrorReply
+    | SubmitReply
+    | JobsReply
+    | JobReply
+    | FramesReply
+    | AttemptsReply
+    | HistoryReply
+    | ActReply
+    | NodesReply
+    | SpendReply
+    | StatusReply
+    | KeysReply
+    | OkReply
+    | SnapshotMsg
+    | DeltaMsg
+)
+JsonObject = dict[str, Any]
