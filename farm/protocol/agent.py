@@ -12,54 +12,40 @@ from typing import Any
 
 import msgspec
 
-from farm.model.outputs import FileFacts, PictureSpec
+from farm.model.nodes import AppInfo, AttemptProgress, GpuInfo, NodeFacts, NodeLoad
+from farm.model.outputs import PictureSpec
+from farm.model.reports import DONE, FAILED, RELEASED, UnitReport
 from farm.model.resources import Resources
 
+__all__ = [
+    "DONE",
+    "FAILED",
+    "RELEASED",
+    "AgentHello",
+    "AgentWelcome",
+    "AppInfo",
+    "AttemptProgress",
+    "BatchMsg",
+    "BeatAckMsg",
+    "BeatMsg",
+    "ByeMsg",
+    "DrainMsg",
+    "GpuInfo",
+    "GrantMsg",
+    "InputPlan",
+    "LeaseMsg",
+    "NodeFacts",
+    "NodeLoad",
+    "OutputPlan",
+    "ReportMsg",
+    "StepTemplate",
+    "StopMsg",
+    "Timings",
+    "UnitReport",
+    "VerifiedMsg",
+]
+
 # ---------------------------------------------------------------- facts of a node
-
-
-class GpuInfo(msgspec.Struct, frozen=True):
-    """One GPU of a node: CUDA index, UUID, name and memory in MiB."""
-
-    index: int
-    uuid: str
-    name: str
-    vram_mib: int
-
-
-class AppInfo(msgspec.Struct, frozen=True):
-    """An installed application: name and version."""
-
-    name: str
-    version: str
-
-
-class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent says of its slice of a machine.
-
-    Attributes:
-        name: Name people see, unique among live nodes (``host`` or ``host-2``).
-        host: Host name.
-        machine: Hashed machine id; a rebuilt machine is a new node.
-        total: The slice's resources.
-        gpus: GPUs of the slice.
-        apps: Installed applications; several versions of one allowed.
-        renderers: Renderers the agent's administrator allows and that can run here.
-        attributes: Free attributes (``os=linux`` and the administrator's own).
-        slices: How many agents share the machine's rate evenly.
-        software: Version of Overcrank.
-    """
-
-    name: str
-    host: str = ""
-    machine: str = ""
-    total: Resources = Resources()
-    gpus: tuple[GpuInfo, ...] = ()
-    apps: tuple[AppInfo, ...] = ()
-    renderers: tuple[str, ...] = ()
-    attributes: dict[str, str] = {}
-    slices: int = 1
-    software: str = ""
 
 
 class AgentHello(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,23 +79,6 @@ class Timings(msgspec.Struct, frozen=True):
 # ---------------------------------------------------------------- agent -> broker
 
 
-class NodeLoad(msgspec.Struct, frozen=True):
-    """How busy the machine is: CPU in percent of all cores, memory available, disk free, in MiB."""
-
-    cpu_percent: float = 0.0
-    ram_free_mib: int = 0
-    disk_free_mib: int = 0
-
-
-class AttemptProgress(msgspec.Struct, frozen=True, array_like=True):
-    """Attempt id, unit being rendered (-1 = none), part done of it, peak memory of the tree in MiB."""
-
-    attempt: int
-    unit: int = -1
-    fraction: float = 0.0
-    ram_mib: int = 0
-
-
 class BeatMsg(msgspec.Struct, frozen=True, tag="beat"):
     """Heartbeat.
 
@@ -124,34 +93,6 @@ class BeatMsg(msgspec.Struct, frozen=True, tag="beat"):
     got: int = 0
     progress: tuple[AttemptProgress, ...] = ()
     load: NodeLoad | None = None
-
-
-#: Outcomes of a unit in a report.
-DONE, FAILED, RELEASED = 1, 2, 3
-
-
-class UnitReport(msgspec.Struct, frozen=True, array_like=True):
-    """What became of one unit of an attempt.
-
-    Attributes:
-        unit: Index in the step (0-based), not the frame number.
-        outcome: DONE, FAILED or RELEASED (given back unrendered; spends no attempt).
-        failure: Failure class word when FAILED, or why it was released.
-        reason: In words an artist understands.
-        elapsed_us: Wall time spent on it.
-        files: Verified files; empty for a step without expected outputs.
-        warning: Something worth telling about a unit that is done.
-        ram_mib: Peak memory of the process tree.
-    """
-
-    unit: int
-    outcome: int
-    failure: str = ""
-    reason: str = ""
-    elapsed_us: int = 0
-    files: tuple[FileFacts, ...] = ()
-    warning: str = ""
-    ram_mib: int = 0
 
 
 class ReportMsg(msgspec.Struct, frozen=True, tag="report"):
