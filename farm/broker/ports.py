@@ -1,0 +1,141 @@
+"""Interfaces the broker needs of other rooms, declared here by the room that uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from farm.core.rows import (
+    AnyRow,
+    BulkRow,
+    CheckpointRow,
+    HistoryRow,
+    JobRow,
+    JobStateRow,
+    LeaseRow,
+    MeterRow,
+    NodeRow,
+    ResultRow,
+    SpecRow,
+    StepMapRow,
+    StepRow,
+    VerifyRow,
+)
+
+
+class Image(msgspec.Struct):
+    """Everything a restart needs, as rows.
+
+    Attributes:
+        jobs, steps, nodes, meters, maps: The current row of each.
+        checkpoint: The last checkpoint, None when there was none.
+        states: All job state changes in order (they are few).
+        specs: The last specification row of each step.
+        verify: Verify requests that are not settled.
+        open_leases: Lease rows of attempts the checkpoint names as open.
+    """
+
+    jobs: list[JobRow]
+    steps: list[StepRow]
+    nodes: list[NodeRow]
+    meters: list[MeterRow]
+    maps: list[StepMapRow]
+    checkpoint: CheckpointRow | None
+    states: list[JobStateRow]
+    specs: list[SpecRow]
+    verify: list[VerifyRow]
+    open_leases: list[LeaseRow]
+
+
+class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A known public key and what it may be."""
+
+    public: str
+    role: str
+    user: str
+    pool: str = ""
+    site: str = ""
+    label: str = ""
+    revoked: bool = False
+    added_us: int = 0
+
+
+class Store(Protocol):
+    """Durable state.  One writer; every method may raise StorageError.
+
+    After a failed commit nothing of that commit is stored; the broker stops and reloads.
+    """
+
+    def commit(self, rows: Sequence[AnyRow]) -> None:
+        """Stores all rows in one durable transaction, or none."""
+        ...
+
+    def load(self) -> Image:
+        """Reads what a restart needs, less the rows to replay."""
+        ...
+
+    def replay(self, after_seq: int) -> Iterator[LeaseRow | ResultRow | BulkRow]:
+        """Lease, result and bulk rows with ``seq`` greater than that, in order of ``seq``."""
+        ...
+
+    def last_seq(self) -> int:
+        """The greatest ``seq`` of any row, 0 when there is none."""
+        ...
+
+    def last_attempt(self) -> int:
+        """The greatest attempt id, 0 when there is none."""
+        ...
+
+    # -- reading history --
+
+    def results_of_step(self, step_id: int, since_seq: int) -> list[ResultRow]:
+        """Result rows of a step in order; ``since_seq`` (the step's own seq) bounds the search."""
+        ...
+
+    def leases_of_step(self, step_id: int, since_seq: int) -> list[LeaseRow]:
+        """Lease rows of a step in order."""
+        ...
+
+    def bulks_of_step(self, step_id: int, since_seq: int) -> list[BulkRow]:
+        """Bulk rows of a step in order."""
+        ...
+
+    def history(self, job_id: int, before_us: int, limit: int) -> list[HistoryRow]:
+        """Newest first; ``job_id`` 0 = the whole farm; ``before_us`` 0 = from now."""
+        ...
+
+    def job_states(self, job_id: int, limit: int) -> list[JobStateRow]:
+        """Newest first."""
+        ...
+
+    # -- names, keys, invitations --
+
+    def meta(self, name: str) -> str | None:
+        """A stored value (``farm_id`` ...)."""
+        ...
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Stores a value durably."""
+        ...
+
+    def keys(self) -> list[KeyRecord]:
+        """All known keys, revoked ones included."""
+        ...
+
+    def put_key(self, key: KeyRecord) -> None:
+        """Adds or replaces a key durably."""
+        ...
+
+    def invites(self) -> list[bytes]:
+        """Stored invitation records (opaque to the store)."""
+        ...
+
+    def put_invite(self, name: str, record: bytes) -> None:
+        """Adds or replaces an invitation record durably; ``name`` is the hash of its secret."""
+        ...
+
+    def close(self) -> None:
+        """Checkpoints and closes; the store cannot be used afterwards."""
+        ...

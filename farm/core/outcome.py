@@ -1,0 +1,106 @@
+"""What the core answers to an event: rows to store, commands to perform, a value for the asker.
+
+Law: the shell stores the rows first; only then it performs the commands and answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from farm.core.rows import AnyRow
+from farm.model.outputs import PictureSpec
+from farm.model.resources import Resources
+
+
+class LeaseCommand(msgspec.Struct, frozen=True, gc=False):
+    """Send a lease.  ``step_id`` names the template; see ``farm.protocol.agent.LeaseMsg``."""
+
+    node_id: int
+    attempt: int
+    step_id: int
+    no: int
+    nonce: int
+    kind: int
+    units: tuple[int, ...]
+    resources: Resources
+    gpus: tuple[int, ...]
+    specs: tuple[PictureSpec | None, ...]
+    ask: bool
+    supersedes: tuple[str, ...]
+    adopt_folder: str
+
+
+class GrantCommand(msgspec.Struct, frozen=True, gc=False):
+    """Allow a unit to be published, or (with a reason) reject it."""
+
+    node_id: int
+    attempt: int
+    unit: int
+    reason: str
+
+
+class StopCommand(msgspec.Struct, frozen=True, gc=False):
+    """Stop an attempt, or drop some of its units."""
+
+    node_id: int
+    attempt: int
+    reason: str
+    units: tuple[int, ...]
+
+
+class DiscardCommand(msgspec.Struct, frozen=True, gc=False):
+    """Tell an agent to delete the kept files of an attempt."""
+
+    node_id: int
+    attempt: int
+
+
+class DrainCommand(msgspec.Struct, frozen=True, gc=False):
+    """Tell an agent whether it gets work."""
+
+    node_id: int
+    on: bool
+    reason: str
+
+
+AnyCommand = LeaseCommand | GrantCommand | StopCommand | DiscardCommand | DrainCommand
+
+
+class Outcome:
+    """Collects what one event brings about.
+
+    Attributes:
+        rows: To store, in order.
+        commands: To perform after the rows are durable, in order.
+        reply: Value for whoever asked (a job id, a count of units, a node's answer).
+    """
+
+    __slots__ = ("commands", "reply", "rows")
+
+    def __init__(self) -> None:
+        self.rows: list[AnyRow] = []
+        self.commands: list[AnyCommand] = []
+        self.reply: Any = None
+
+
+class HelloAnswer(msgspec.Struct, frozen=True):
+    """Answer to a HelloEvent: the node's id, and the attempts it keeps."""
+
+    node_id: int
+    keep: tuple[int, ...]
+
+
+class SubmitAnswer(msgspec.Struct, frozen=True):
+    """Answer to a SubmitEvent: the job's number, and whether the token was known already."""
+
+    job: int
+    again: bool
+
+
+class ActAnswer(msgspec.Struct, frozen=True):
+    """Answer to an action: how many units (or jobs, nodes) changed, in words what happened."""
+
+    changed: int
+    message: str

@@ -1,0 +1,245 @@
+"""The changes the core wants stored, as frozen records in column order.
+
+LeaseRow and ResultRow are append-only: they are the truth and the history at once.  Replaying rows in
+the order of ``seq`` through ``farm.core.apply`` rebuilds exactly the state that wrote them.  Every row
+that changes a state keeps the old one, the new one and a reason in words an artist understands.
+The storage room turns each record into one row of the table of the same name.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """Base of all rows."""
+
+
+class JobRow(Row, frozen=True, gc=False):
+    """A submitted job; ``spec`` is the job file as JSON."""
+
+    id: int
+    seq: int
+    name: str
+    user: str
+    project: str
+    priority: int
+    token: str
+    paused: int
+    submitted_us: int
+    spec: bytes
+
+
+class StepRow(Row, frozen=True, gc=False):
+    """A step of a job.
+
+    ``app`` is the application its renderer needs, ``whole`` whether an attempt takes its node's whole
+    slice, ``units`` their number, ``state`` the state all units start in.
+    """
+
+    id: int
+    seq: int
+    job_id: int
+    idx: int
+    name: str
+    app: str
+    whole: int
+    units: int
+    state: int
+
+
+class JobStateRow(Row, frozen=True, gc=False):
+    """A change of a job as a whole: what (``priority``, ``paused``, ``archived``), old, new, reason, who."""
+
+    seq: int
+    job_id: int
+    at_us: int
+    what: str
+    old: str
+    new: str
+    reason: str
+    who: str
+
+
+class LeaseRow(Row, frozen=True, gc=False):
+    """Units leased under an attempt: they move from ``old`` (queued) to ``new`` (running).
+
+    ``units`` are indices as text (``5`` or ``5-9,12``); ``gpus`` CUDA indices as text; ``gang`` the gang
+    id, 0 for none.  A verify lease (``kind`` 1) moves no unit.
+    """
+
+    id: int
+    seq: int
+    step_id: int
+    no: int
+    node_id: int
+    nonce: int
+    kind: int
+    units: str
+    cores: int
+    ram_mib: int
+    gpus: str
+    share_ppm: int
+    gang: int
+    at_us: int
+    old: int
+    new: int
+    reason: str
+
+
+class ResultRow(Row, frozen=True, gc=False):
+    """What became of one unit of an attempt, or (``unit`` -1) the bare end of the attempt.
+
+    ``closes``: the attempt ends with this row; then ``charge_nano`` and ``waste_nano`` are final.
+    ``lost``: the attempt ended without its agent's word, so its folder may still hold files.
+    """
+
+    seq: int
+    attempt_id: int
+    step_id: int
+    unit: int
+    old: int
+    new: int
+    failure: str
+    reason: str
+    at_us: int
+    elapsed_us: int
+    ram_mib: int
+    files: bytes
+    warning: str
+    closes: int
+    lost: int
+    charge_nano: int
+    waste_nano: int
+
+
+class BulkRow(Row, frozen=True, gc=False):
+    """Many units of a step move at once; ``units`` is ``*`` (all in state ``old``) or indices as text."""
+
+    seq: int
+    step_id: int
+    units: str
+    old: int
+    new: int
+    at_us: int
+    reason: str
+    who: str
+    fresh: int
+
+
+class SpecRow(Row, frozen=True, gc=False):
+    """The picture specification of a step (msgpack of one PictureSpec or nil per output; empty = dropped)."""
+
+    seq: int
+    step_id: int
+    unit: int
+    specs: bytes
+
+
+class VerifyRow(Row, frozen=True, gc=False):
+    """A request to verify existing files: ``done`` 0 when asked for, 1 when settled."""
+
+    id: int
+    seq: int
+    step_id: int
+    units: str
+    purpose: str
+    who: str
+    at_us: int
+    done: int
+
+
+class NodeRow(Row, frozen=True, gc=False):
+    """A node as it is now (replaces the earlier row of the same id)."""
+
+    id: int
+    seq: int
+    key: str
+    name: str
+    pool: str
+    site: str
+    facts: bytes
+    enabled: int
+    reason: str
+    rate_nano_h: int
+    seen_us: int
+    forgotten: int
+
+
+class MeterRow(Row, frozen=True, gc=False):
+    """A node's meter as it is now (replaces the earlier row of the same node).
+
+    ``on`` tells whether it runs; ``origin_us``/``metered_us`` bound the metered time; ``charges`` is msgpack
+    of {attempt id: nano-USD} of its open attempts.
+    """
+
+    node_id: int
+    seq: int
+    running: int
+    origin_us: int
+    metered_us: int
+    rate_nano_h: int
+    total_nano: int
+    idle_nano: int
+    charges: bytes
+
+
+class StaleRow(Row, frozen=True, gc=False):
+    """A late, repeated or foreign result that changed nothing: recorded as waste."""
+
+    seq: int
+    attempt_id: int
+    unit: int
+    node_id: int
+    at_us: int
+    reason: str
+
+
+class HistoryRow(Row, frozen=True, gc=False):
+    """A change people may ask about that is no unit's: of a job, a node, the farm."""
+
+    seq: int
+    at_us: int
+    job_id: int
+    what: str
+    old: str
+    new: str
+    reason: str
+    who: str
+
+
+class StepMapRow(Row, frozen=True, gc=False):
+    """Checkpoint of a step: its maps and sums as of ``seq`` (replaces the earlier one)."""
+
+    step_id: int
+    seq: int
+    state: bytes
+    tries: bytes
+    extra: bytes
+
+
+class CheckpointRow(Row, frozen=True, gc=False):
+    """Checkpoint of the farm: everything up to ``seq`` is in the maps; ``extra`` holds the rest."""
+
+    id: int
+    seq: int
+    at_us: int
+    extra: bytes
+
+
+AnyRow = (
+    JobRow
+    | StepRow
+    | JobStateRow
+    | LeaseRow
+    | ResultRow
+    | BulkRow
+    | SpecRow
+    | VerifyRow
+    | NodeRow
+    | MeterRow
+    | StaleRow
+    | HistoryRow
+    | StepMapRow
+    | CheckpointRow
+)
