@@ -98,6 +98,10 @@ class Store(Protocol):
         """Lease rows of a step in order."""
         ...
 
+    def recent_leases(self, limit: int) -> list[LeaseRow]:
+        """The newest lease rows, oldest of them first."""
+        ...
+
     def bulks_of_step(self, step_id: int, since_seq: int) -> list[BulkRow]:
         """Bulk rows of a step in order."""
         ...

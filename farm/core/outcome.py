@@ -10,16 +10,17 @@ from typing import Any
 import msgspec
 
 from farm.core.rows import AnyRow
+from farm.core.state import Step
 from farm.model.outputs import PictureSpec
 from farm.model.resources import Resources
 
 
 class LeaseCommand(msgspec.Struct, frozen=True, gc=False):
-    """Send a lease.  ``step_id`` names the template; see ``farm.protocol.agent.LeaseMsg``."""
+    """Send a lease of units of ``step``; see ``farm.protocol.agent.LeaseMsg``."""
 
     node_id: int
     attempt: int
-    step_id: int
+    step: Step
     no: int
     nonce: int
     kind: int

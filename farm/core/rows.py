@@ -181,6 +181,7 @@ class MeterRow(Row, frozen=True, gc=False):
     rate_nano_h: int
     total_nano: int
     idle_nano: int
+    waste_nano: int
     charges: bytes
 
 

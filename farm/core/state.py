@@ -55,7 +55,19 @@ class Shape:
     dropped when it comes to the top.
     """
 
-    __slots__ = ("attributes", "heap", "id", "key", "pools", "renderer", "requires", "site", "version", "whole", "app")
+    __slots__ = (
+        "app",
+        "attributes",
+        "heap",
+        "id",
+        "key",
+        "pools",
+        "renderer",
+        "requires",
+        "site",
+        "version",
+        "whole",
+    )
 
     def __init__(self, number: int, key: tuple[object, ...], step: Step) -> None:
         spec = step.spec
@@ -105,12 +117,12 @@ class Job:
         "priority",
         "project",
         "reason",
+        "source",
         "spec",
         "started_us",
         "steps",
         "submitted_us",
         "user",
-        "source",
     )
 
     def __init__(self, number: int, spec: JobSpec, source: bytes, submitted_us: int) -> None:
@@ -157,6 +169,7 @@ class Step:
 
     __slots__ = (
         "app",
+        "asks",
         "attempt_no",
         "attempts",
         "busy_us",
@@ -164,23 +177,25 @@ class Step:
         "counts",
         "cursor",
         "dependants",
-        "done_timed",
         "dirty",
+        "done_timed",
         "frames",
         "heap_key",
         "id",
         "index",
         "job",
+        "last_us",
         "needs",
         "node_failures",
         "notes",
         "parked",
+        "reason",
         "resources",
         "satisfied",
+        "seq",
         "shape",
         "spec",
         "spec_holder",
-        "spec_units",
         "specs",
         "spend_nano",
         "state",
@@ -190,9 +205,6 @@ class Step:
         "waiting",
         "waste_nano",
         "whole",
-        "last_us",
-        "reason",
-        "asks",
     )
 
     def __init__(self, number: int, job: Job, index: int, app: str, whole: bool, start: UnitState) -> None:
@@ -222,11 +234,11 @@ class Step:
         self.dependants: list[Step] = []
         self.unmet = 0
         self.satisfied = False
+        #: Rows of this step all have a greater number.
+        self.seq = 0
         #: Specification of each output's pictures; holder = unit it came from while that is not done.
         self.specs: tuple[PictureSpec | None, ...] | None = None
         self.spec_holder: tuple[int, int] | None = None
-        #: Done units that vouch for ``specs`` (counted, the holder excluded).
-        self.spec_units = 0
         #: (attempt, unit) -> specs waiting until the holder is done or gone.
         self.waiting: dict[tuple[int, int], tuple[PictureSpec | None, ...]] = {}
         self.check_existing = spec.existing == "skip"
@@ -333,7 +345,7 @@ class Attempt:
         "share_ppm",
         "started_us",
         "step",
-        "total",
+        "units",
         "useful_us",
         "verify",
         "wasted",
@@ -350,7 +362,7 @@ class Attempt:
         self.node = node
         self.open = dict.fromkeys(units)
         self.dropped: set[int] = set()
-        self.total = len(units)
+        self.units = tuple(units)
         self.cores = 0
         self.ram_mib = 0
         self.gpus: tuple[int, ...] = ()
@@ -370,7 +382,7 @@ class Attempt:
 class NodeClass:
     """Nodes that are alike: which shapes they can ever take is worked out once."""
 
-    __slots__ = ("capable", "facts", "known", "key")
+    __slots__ = ("capable", "facts", "key", "known")
 
     def __init__(self, key: tuple[object, ...]) -> None:
         self.key = key
@@ -385,6 +397,7 @@ class Node:
     __slots__ = (
         "attempts",
         "cores_free",
+        "deadline_us",
         "enabled",
         "facts",
         "forgotten",
@@ -394,6 +407,8 @@ class Node:
         "key",
         "klass",
         "meter_on",
+        "meter_rate",
+        "meter_seq",
         "metered_us",
         "name",
         "origin_us",
@@ -401,12 +416,12 @@ class Node:
         "ram_free",
         "rate_nano_h",
         "reason",
-        "seen_us",
         "seen_stored_us",
+        "seen_us",
         "site",
         "state",
         "total_nano",
-        "meter_rate",
+        "waste_nano",
     )
 
     def __init__(self, number: int, key: str) -> None:
@@ -422,6 +437,10 @@ class Node:
         self.state = NodeState.OFFLINE
         self.seen_us = 0
         self.seen_stored_us = 0
+        #: When it is lost unless heard before; only matters while it holds attempts or is online.
+        self.deadline_us = 0
+        #: Rows up to this one are in the meter already (set on restart).
+        self.meter_seq = 0
         self.forgotten = False
         self.cores_free = 0
         self.ram_free = 0
@@ -434,6 +453,7 @@ class Node:
         self.metered_us = 0
         self.total_nano = 0
         self.idle_nano = 0
+        self.waste_nano = 0
 
 
 class VerifyRequest(msgspec.Struct):
@@ -488,6 +508,8 @@ class Farm:
         #: (time, kind, id): what TickEvent must look at; entries may be out of date.
         self.timers: list[tuple[int, str, int]] = []
         self.checkpoint_seq = 0
+        #: Only during a restart: what open attempts were charged up to their node's stored meter.
+        self.restored_charges: dict[int, int] = {}
 
     def next_seq(self) -> int:
         """The next number of the one order all rows share."""

@@ -187,7 +187,9 @@ def read_job(data: bytes | str | dict[str, Any]) -> tuple[JobSpec, list[str]]:
         raise JobFileError("not a job file: it has no key 'overcrank_job'")
     if raw["overcrank_job"] != JOB_FILE_VERSION:
         raise JobFileError(
-            f"version {raw['overcrank_job']!r} is not supported", "overcrank_job", hint="this farm reads version 1"
+            f"version {raw['overcrank_job']!r} is not supported",
+            "overcrank_job",
+            hint="this farm reads version 1",
         )
     try:
         job = msgspec.convert(raw, JobSpec)

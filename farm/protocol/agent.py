@@ -45,8 +45,6 @@ __all__ = [
     "VerifiedMsg",
 ]
 
-# ---------------------------------------------------------------- facts of a node
-
 
 class AgentHello(msgspec.Struct, frozen=True, kw_only=True):
     """The agent's part of a hello.

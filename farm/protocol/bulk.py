@@ -108,7 +108,7 @@ class JoinMsg(msgspec.Struct, frozen=True, tag="join"):
 
 
 class JoinedMsg(msgspec.Struct, frozen=True, tag="joined"):
-    """The key is known now."""
+    """The key is known now; the bulk socket is at ``bulk_port`` of the same host."""
 
     farm_id: str
     farm_name: str
@@ -116,6 +116,7 @@ class JoinedMsg(msgspec.Struct, frozen=True, tag="joined"):
     user: str
     pool: str
     site: str
+    bulk_port: int = 0
 
 
 class JoinRefusedMsg(msgspec.Struct, frozen=True, tag="join-refused"):

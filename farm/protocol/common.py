@@ -33,6 +33,7 @@ class WelcomeMsg(msgspec.Struct, frozen=True, kw_only=True, tag="welcome"):
         software: The broker's Overcrank version.
         role: Role of the peer's key.
         user: User of the peer's key.
+        bulk_port: Port of the bulk socket, on the same host.
         agent: Present when the peer is an agent.
     """
 
@@ -42,6 +43,7 @@ class WelcomeMsg(msgspec.Struct, frozen=True, kw_only=True, tag="welcome"):
     software: str
     role: str
     user: str
+    bulk_port: int = 0
     agent: AgentWelcome | None = None
 
 

@@ -168,6 +168,9 @@ class BrokerSession(msgspec.Struct):
         session: Random number of the session.
         node_id: Set when the peer is an agent.
         sent: Number of the last BatchMsg sent.
+        delta: Number of the last SnapshotMsg or DeltaMsg sent.
+        topics: What a client follows.
+        leases: Attempt id -> number of the BatchMsg that carried its lease in this session.
     """
 
     routing_id: bytes
@@ -180,11 +183,26 @@ class BrokerSession(msgspec.Struct):
     sent: int = 0
     delta: int = 0
     topics: tuple[str, ...] = ()
+    leases: dict[int, int] = {}
 
     def next_batch(self) -> int:
         """Number of the next BatchMsg."""
         self.sent += 1
         return self.sent
+
+
+def never_arrived(session: BrokerSession, held: tuple[int, ...], got: int) -> tuple[int, ...]:
+    """Attempts whose lease was received by ``got`` and that the agent does not hold (any more).
+
+    Each is named once: what the broker still counts as leased among them was lost on the agent's side.
+    """
+    leases = session.leases
+    if not leases:
+        return ()
+    seen = [attempt for attempt, n in leases.items() if n <= got]
+    for attempt in seen:
+        del leases[attempt]
+    return tuple(attempt for attempt in seen if attempt not in held)
 
 
 def accept_hello(hello: HelloMsg, speaks: tuple[int, int] = (OLDEST, VERSION)) -> int:

@@ -1,0 +1,268 @@
+"""Composition root of the broker: opens the store, restores the core, binds sockets, runs, cleans up."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+
+from farm.broker.bulk import BulkThread, LeaseBook
+from farm.broker.keydesk import KeyDesk
+from farm.broker.loop import Loop
+from farm.broker.ports import KeyRecord, Store
+from farm.broker.state import Addresses, BrokerState
+from farm.config.options import BrokerOptions
+from farm.config.places import Endpoint, Places
+from farm.core.checkpoint import Stored, restore
+from farm.core.core import Core
+from farm.core.events import RestartEvent
+from farm.core.state import Settings
+from farm.model.errors import CallError, StorageError
+from farm.model.money import parse_usd
+from farm.model.roles import Role
+from farm.protocol.agent import Timings
+from farm.protocol.codec import CONTROL_LIMIT
+from farm.storage.logs import LogStore
+from farm.storage.previews import PreviewStore
+from farm.storage.sqlite import SqliteStore
+from farm.transport.keyring import Keyring
+from farm.transport.keys import load_or_create_keypair
+from farm.transport.server_link import ServerLink
+
+log = logging.getLogger("overcrank.broker")
+
+#: How long a broker whose disk failed waits between looks whether it works again.
+RETRY_S = 5.0
+
+
+class Broker:
+    """One running broker.
+
+    Args:
+        farm_name: Which farm; decides where state and keys are.
+        options: Its options.
+        user: Who administers it on this machine.
+        announce: Called with the endpoint once it serves.
+    """
+
+    def __init__(
+        self,
+        farm_name: str,
+        options: BrokerOptions,
+        *,
+        user: str,
+        announce: Callable[[Endpoint], None] | None = None,
+        tick_s: float | None = None,
+    ) -> None:
+        self._name = farm_name
+        self._options = options
+        self._user = user
+        self._announce = announce
+        self._tick_s = tick_s
+        self._places = Places(farm_name)
+        self._stopping = threading.Event()
+        self._loop: Loop | None = None
+
+    def stop(self) -> None:
+        """Asks the broker to end in order (any thread, or a signal handler)."""
+        self._stopping.set()
+        loop = self._loop
+        if loop is not None:
+            loop.stop()
+
+    def run(self) -> None:
+        """Serves until stopped.
+
+        When a commit fails, everything of that turn is forgotten, the sockets close, and the broker
+        starts again from its disk as soon as that can be written.
+
+        Raises:
+            StorageError: The state cannot be read at the first start.
+            FarmUnreachable: A port is taken.
+        """
+        self._places.make()
+        first = True
+        while not self._stopping.is_set():
+            try:
+                self._serve()
+                return
+            except StorageError as error:
+                if first and self._loop is None:
+                    raise
+                log.error("storage-failed reason=%s retry_s=%s", error.message, RETRY_S)
+            finally:
+                first = False
+            while not self._stopping.wait(RETRY_S) and not self._disk_works():
+                pass
+
+    def _disk_works(self) -> bool:
+        probe = self._places.state / ".probe"
+        try:
+            with probe.open("wb") as file:
+                file.write(b"\0" * 262_144)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            return False
+        finally:
+            with contextlib.suppress(OSError):
+                probe.unlink()
+        return True
+
+    def _serve(self) -> None:
+        places, options = self._places, self._options
+        with contextlib.ExitStack() as stack:
+            store = SqliteStore(places.database)
+            stack.callback(store.close)
+            core = restore_core(store, _settings(options))
+            farm_id = store.meta("farm_id")
+            if farm_id is None:
+                farm_id = secrets.token_hex(16)
+                store.set_meta("farm_id", farm_id)
+            keyring = Keyring()
+            keydesk = KeyDesk(store, keyring, farm_id, self._name)
+            self._let_local_admin_in(keydesk)
+            pair = load_or_create_keypair(places.broker_key)
+            link = ServerLink(
+                pair,
+                keyring,
+                host=options.listen,
+                control_port=options.control_port,
+                join_port=options.join_port,
+                bulk_port=options.bulk_port,
+                control_limit=CONTROL_LIMIT,
+            )
+            stack.callback(link.close, 0.5)
+            keydesk.bulk_port = link.bulk_address.port
+            now_us = time.time_ns() // 1000
+            state = BrokerState(
+                core,
+                store,
+                keydesk,
+                farm_id=farm_id,
+                farm_name=self._name,
+                addresses=_addresses(options, link),
+                timings=Timings(
+                    heartbeat_s=options.heartbeat_s,
+                    suspect_s=options.suspect_s,
+                    lost_s=options.lost_s,
+                    lease_ttl_s=options.lease_ttl_s,
+                    kill_grace_s=options.kill_grace_s,
+                ),
+                rate_nano_h=parse_usd(str(options.rate_usd_h)),
+                log_cap=options.log_cap_bytes,
+                path_rules=_path_rules(options.path_rules),
+                now_us=now_us,
+            )
+            book = LeaseBook()
+            _fill_book(book, core, store)
+            state.book = book
+            state.apply(RestartEvent(now_us, int(options.restart_grace_s * 1e6)))
+            bulk = BulkThread(
+                link.bulk,
+                keyring,
+                book,
+                LogStore(places.logs),
+                PreviewStore(places.previews),
+                options.log_cap_bytes,
+            )
+            bulk.start()
+            stack.callback(bulk.stop)
+            loop = Loop(state, link, tick_s=self._tick_s or max(0.01, options.heartbeat_s / 8))
+            self._loop = loop
+            if self._stopping.is_set():
+                loop.stop()
+            endpoint = Endpoint(
+                control=_local(options.listen, link.control_address.port),
+                join=_local(options.listen, link.join_address.port),
+                bulk=_local(options.listen, link.bulk_address.port),
+                public=link.public,
+                farm_id=farm_id,
+                pid=os.getpid(),
+            )
+            endpoint.write(places.endpoint)
+            log.info("serving farm=%s control=%s", self._name, endpoint.control)
+            if self._announce is not None:
+                self._announce(endpoint)
+            loop.run()
+
+    def _let_local_admin_in(self, keydesk: KeyDesk) -> None:
+        """Who can read the broker's own key folder administers it: no key is handled by hand."""
+        pair = load_or_create_keypair(self._places.admin_key)
+        known = keydesk.keyring.lookup(pair.public)
+        if known is None:
+            keydesk.add(
+                KeyRecord(
+                    public=pair.public,
+                    role=Role.ADMIN.value,
+                    user=self._user,
+                    label="local administrator",
+                    added_us=time.time_ns() // 1000,
+                )
+            )
+
+
+def restore_core(store: Store, settings: Settings) -> Core:
+    """The core as the store remembers it."""
+    image = store.load()
+    stored = Stored(**{name: getattr(image, name) for name in Stored.__struct_fields__})
+    after = stored.checkpoint.seq if stored.checkpoint is not None else 0
+    farm = restore(settings, stored, store.replay(after), store.last_seq(), store.last_attempt())
+    return Core(farm=farm)
+
+
+def _settings(options: BrokerOptions) -> Settings:
+    return Settings(
+        suspect_us=int(options.suspect_s * 1e6),
+        lost_us=int(options.lost_s * 1e6),
+        chunk_target_us=int(options.chunk_target_s * 1e6),
+    )
+
+
+def _fill_book(book: LeaseBook, core: Core, store: Store) -> None:
+    """Agents may still be uploading logs of attempts that ended before the restart."""
+    state = core.farm
+    for lease in store.recent_leases(20_000):
+        step, node = state.steps.get(lease.step_id), state.nodes.get(lease.node_id)
+        if step is not None and node is not None:
+            book.note(step.job.id, step.spec.name, lease.no, node.key)
+
+
+def _local(listen: str, port: int) -> str:
+    """Address for programs on this machine."""
+    host = {"*": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(listen, listen)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _addresses(options: BrokerOptions, link: ServerLink) -> Addresses:
+    """Addresses to put into join tokens."""
+
+    def text(port: int) -> str:
+        if options.advertise:
+            host = options.advertise
+            return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return _local(options.listen, port)
+
+    return Addresses(
+        control=text(link.control_address.port),
+        join=text(link.join_address.port),
+        bulk=text(link.bulk_address.port),
+        public=link.public,
+    )
+
+
+def _path_rules(rules: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for rule in rules:
+        source, equals, target = rule.partition("=")
+        if not equals or not source or not target:
+            raise CallError(f"path rule {rule!r} is not SOURCE=TARGET")
+        pairs.append((source, target))
+    return tuple(pairs)
+
+

@@ -1,0 +1,176 @@
+"""The bulk socket's own thread: log pieces and previews come in and go out; the control loop never waits.
+
+Who may write: only the key an attempt was leased to.  Who may read: every user's key.  The thread knows
+which attempts belong to which key from a small table that the loop's thread fills.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Protocol
+
+from farm.model.errors import OvercrankError, PeerError
+from farm.model.ids import STEP_NAME
+from farm.model.roles import Role
+from farm.protocol.bulk import (
+    AnyBulkIn,
+    BulkErrorMsg,
+    LogAckMsg,
+    LogGetMsg,
+    LogPageMsg,
+    LogPutMsg,
+    PreviewAckMsg,
+    PreviewGetMsg,
+    PreviewMsg,
+    PreviewPutMsg,
+)
+from farm.protocol.codec import bulk_in_codec, encode
+from farm.transport.keyring import Keyring
+from farm.transport.poller import Poller, Waker
+from farm.transport.sockets import Socket, recv_nowait, send_nowait
+
+log = logging.getLogger("overcrank.bulk")
+
+
+class Logs(Protocol):
+    """Where logs are kept (``farm.storage.logs``)."""
+
+    def append(self, job: int, step: str, no: int, offset: int, data: bytes, *, end: bool = False) -> int:
+        """Stores a piece; returns the log's size now."""
+        ...
+
+    def read(self, job: int, step: str, no: int, offset: int, limit: int) -> tuple[int, int, bytes, bool]:
+        """Offset, size, data and whether the log has ended."""
+        ...
+
+    def close(self) -> None:
+        """Closes open files."""
+        ...
+
+
+class Previews(Protocol):
+    """Where previews are kept (``farm.storage.previews``)."""
+
+    def put(self, job: int, step: str, unit: int, data: bytes) -> None:
+        """Stores the newest preview of a unit."""
+        ...
+
+    def get(self, job: int, step: str, unit: int) -> bytes:
+        """The newest preview of a unit, empty when there is none."""
+        ...
+
+
+class LeaseBook:
+    """Which key an attempt was leased to; written by the loop, read by the bulk thread."""
+
+    def __init__(self, most: int = 200_000) -> None:
+        self._most = most
+        self._keys: dict[tuple[int, str, int], str] = {}
+        self._lock = threading.Lock()
+
+    def note(self, job: int, step: str, no: int, key: str) -> None:
+        """Remembers a lease."""
+        with self._lock:
+            self._keys[(job, step, no)] = key
+            if len(self._keys) > self._most:
+                del self._keys[next(iter(self._keys))]
+
+    def key_of(self, job: int, step: str, no: int) -> str | None:
+        """The key, None when it is not known (any more)."""
+        with self._lock:
+            return self._keys.get((job, step, no))
+
+
+class BulkThread(threading.Thread):
+    """Serves the bulk socket until stopped."""
+
+    def __init__(
+        self, socket: Socket, keyring: Keyring, book: LeaseBook, logs: Logs, previews: Previews, log_cap: int
+    ) -> None:
+        super().__init__(name="bulk", daemon=True)
+        self._socket = socket
+        self._keyring = keyring
+        self._book = book
+        self._logs = logs
+        self._previews = previews
+        self._log_cap = log_cap
+        self._codec = bulk_in_codec()
+        self._waker = Waker()
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Ends the thread and waits for it; the socket is free afterwards."""
+        self._stopping = True
+        self._waker.wake()
+        self.join()
+        self._waker.close()
+        self._logs.close()
+
+    def run(self) -> None:
+        """The thread."""
+        poller = Poller()
+        poller.register(self._socket)
+        poller.register(self._waker)
+        while not self._stopping:
+            poller.wait(1.0)
+            self._waker.clear()
+            for _ in range(100):
+                message = recv_nowait(self._socket)
+                if message is None or self._stopping:
+                    break
+                routing_id, body, key = message
+                answer = self._answer(body, key)
+                if answer is not None:
+                    send_nowait(self._socket, routing_id, encode(answer))
+
+    def _answer(self, body: bytes, key: str) -> object | None:
+        entry = self._keyring.lookup(key)
+        if entry is None or entry.revoked:
+            return BulkErrorMsg(0, "denied", "this key is revoked or unknown here")
+        try:
+            message: AnyBulkIn = self._codec.decode(body)
+        except PeerError as error:
+            return BulkErrorMsg(0, error.code, error.message)
+        try:
+            return self._handle(message, key, entry.role)
+        except OvercrankError as error:
+            return self._failed(message, error)
+        except OSError as error:
+            log.error("bulk-failed reason=%s", error)
+            return self._failed(message, OvercrankError(f"the farm cannot keep this: {error}"))
+
+    @staticmethod
+    def _failed(message: AnyBulkIn, error: OvercrankError) -> object:
+        if isinstance(message, LogPutMsg):
+            return LogAckMsg(message.attempt, -1, error.message)
+        if isinstance(message, PreviewPutMsg):
+            return PreviewAckMsg(message.attempt, message.unit, error.message)
+        return BulkErrorMsg(message.id, error.code, error.message)
+
+    def _handle(self, message: AnyBulkIn, key: str, role: str) -> object:
+        if not STEP_NAME.match(message.step) or message.job < 1:
+            raise PeerError("that is no step")
+        if isinstance(message, LogPutMsg | PreviewPutMsg):
+            if self._book.key_of(message.job, message.step, message.no) != key:
+                reason = "this attempt was not leased to this key"
+                if isinstance(message, LogPutMsg):
+                    return LogAckMsg(message.attempt, -1, reason)
+                return PreviewAckMsg(message.attempt, message.unit, reason)
+            if isinstance(message, PreviewPutMsg):
+                self._previews.put(message.job, message.step, message.unit, message.data)
+                return PreviewAckMsg(message.attempt, message.unit)
+            room = max(0, self._log_cap + 4096 - message.offset)
+            size = self._logs.append(
+                message.job, message.step, message.no, message.offset, message.data[:room], end=message.end
+            )
+            return LogAckMsg(message.attempt, size)
+        if role == Role.AGENT:
+            raise PeerError("an agent's key reads no logs or previews")
+        if isinstance(message, LogGetMsg):
+            offset, size, data, ended = self._logs.read(
+                message.job, message.step, message.no, message.offset, message.limit
+            )
+            return LogPageMsg(message.id, offset, size, data, ended)
+        assert isinstance(message, PreviewGetMsg)
+        return PreviewMsg(message.id, self._previews.get(message.job, message.step, message.unit))

@@ -1,0 +1,173 @@
+"""The broker's loop: drain, apply, place, commit once, then send what depends on it.
+
+One thread, one writer.  A turn takes whatever has arrived (at most DRAIN messages), lets the core handle
+it, places work once for all free agents, stores all rows in one transaction and only then sends.  So the
+strict order "durable before visible" costs one fsync per turn, not per task.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from farm.broker.routes import Routes
+from farm.broker.state import BrokerState
+from farm.core.events import CheckpointEvent, DispatchEvent, TickEvent
+from farm.model.errors import PeerError
+from farm.protocol.bulk import JoinRefusedMsg
+from farm.protocol.codec import encode, join_in_codec
+from farm.transport.poller import Poller, Waker
+from farm.transport.server_link import ServerLink
+from farm.transport.sockets import recv_nowait, send_nowait
+
+log = logging.getLogger("overcrank.broker")
+
+#: Most messages taken in one turn.
+DRAIN = 2_000
+#: Seconds between two looks at deadlines.
+TICK_S = 0.25
+#: Rows after which the next quiet moment writes a checkpoint.
+CHECKPOINT_ROWS = 100_000
+
+
+class Loop:
+    """Runs the control and join sockets.
+
+    Args:
+        state: What the broker's parts share.
+        link: The sockets.
+        tick_s: Seconds between two looks at deadlines.
+        clock_us: Microseconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        state: BrokerState,
+        link: ServerLink,
+        *,
+        tick_s: float = TICK_S,
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self._s = state
+        self._link = link
+        self._routes = Routes(state)
+        self._join_codec = join_in_codec()
+        self._tick_us = int(tick_s * 1e6)
+        self._clock_us = clock_us
+        self._next_tick_us = 0
+        self._rows_since_checkpoint = 0
+        self._mono_us = time.monotonic_ns() // 1000
+        self.waker = Waker()
+
+    def stop(self) -> None:
+        """Asks the loop to end after its present turn (any thread, or a signal handler)."""
+        self._s.stopping = True
+        self.waker.wake()
+
+    def run(self) -> None:
+        """Runs until told to stop.
+
+        Raises:
+            StorageError: A commit failed; nothing of its turn was sent.
+        """
+        poller = Poller()
+        poller.register(self._link.control)
+        poller.register(self._link.join)
+        poller.register(self.waker)
+        try:
+            while not self._s.stopping:
+                if not self.turn():
+                    poller.wait(self._timeout_s())
+                    self.waker.clear()
+            self._finish()
+        finally:
+            self.waker.close()
+
+    def _finish(self) -> None:
+        """Writes a checkpoint, so that the next start has nothing to replay."""
+        self._s.apply(CheckpointEvent(self._now_us()))
+        self._commit_and_send()
+
+    def _now_us(self) -> int:
+        """The time, never going back: a clock that was set back must not undo leases."""
+        now_us = max(self._clock_us(), self._s.now_us)
+        self._s.now_us = now_us
+        return now_us
+
+    def _timeout_s(self) -> float:
+        wait_us = self._next_tick_us - self._s.now_us
+        due_us = self._s.publisher.due_in_us(self._s.now_us)
+        if due_us is not None:
+            wait_us = min(wait_us, due_us)
+        return max(0.0, wait_us / 1e6)
+
+    def turn(self) -> int:
+        """One turn; returns how many messages it took."""
+        s = self._s
+        now_us = self._now_us()
+        taken = self._drain_control() + self._drain_join()
+        if now_us >= self._next_tick_us:
+            self._next_tick_us = now_us + self._tick_us
+            s.apply(TickEvent(now_us))
+        if s.fresh:
+            s.fresh = False
+            s.apply(DispatchEvent(now_us, s.entropy()))
+        self._commit_and_send()
+        s.publisher.flush(now_us)
+        s.outbound.flush(s.agents, self._send)
+        if not taken and self._rows_since_checkpoint >= CHECKPOINT_ROWS:
+            s.apply(CheckpointEvent(now_us))
+            self._commit_and_send()
+            self._rows_since_checkpoint = 0
+        return taken
+
+    def _commit_and_send(self) -> None:
+        s = self._s
+        if s.rows:
+            rows, s.rows = s.rows, []
+            try:
+                s.store.commit(rows)
+            except BaseException:
+                s.outbound.drop()
+                raise
+            self._rows_since_checkpoint += len(rows)
+            s.note_leases(rows)
+            s.publisher.note(rows)
+        if s.later:
+            later, s.later = s.later, []
+            for answer in later:
+                answer()
+        s.gone(s.outbound.flush(s.agents, self._send))
+
+    def _send(self, routing_id: bytes, body: bytes) -> bool:
+        sent = send_nowait(self._link.control, routing_id, body)
+        if not sent:
+            self._s.publisher.forget(routing_id)
+            session = self._s.sessions.pop(routing_id, None)
+            if session is not None and session.node_id:
+                self._s.agents.pop(session.node_id, None)
+        return sent
+
+    def _drain_control(self) -> int:
+        take, control = self._routes.take, self._link.control
+        for taken in range(DRAIN):
+            message = recv_nowait(control)
+            if message is None:
+                return taken
+            take(*message)
+        return DRAIN
+
+    def _drain_join(self) -> int:
+        s, join = self._s, self._link.join
+        for taken in range(16):
+            message = recv_nowait(join)
+            if message is None:
+                return taken
+            routing_id, body, key = message
+            try:
+                answer: object = s.keydesk.join(self._join_codec.decode(body), key, s.now_us)
+            except PeerError as error:
+                answer = JoinRefusedMsg(error.message)
+            send_nowait(join, routing_id, encode(answer))
+        return 16

@@ -1,0 +1,144 @@
+"""What one turn of the loop has to say, gathered until its rows are durable.
+
+One message per agent and turn, whatever it holds; replies and deltas to clients one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from farm.core.outcome import (
+    AnyCommand,
+    DiscardCommand,
+    DrainCommand,
+    GrantCommand,
+    LeaseCommand,
+    StopCommand,
+)
+from farm.protocol.agent import BatchMsg, DrainMsg, GrantMsg, LeaseMsg, StopMsg
+from farm.protocol.codec import encode
+from farm.protocol.session import BrokerSession
+
+#: Sends (routing id, body); False when the peer is gone.
+Send = Callable[[bytes, bytes], bool]
+
+
+class _ForAgent:
+    __slots__ = ("acks", "discard", "grants", "leases", "stops")
+
+    def __init__(self) -> None:
+        self.acks: list[int] = []
+        self.leases: list[LeaseMsg] = []
+        self.grants: list[GrantMsg] = []
+        self.stops: list[StopMsg] = []
+        self.discard: list[int] = []
+
+
+class Outbound:
+    """Gathers and sends.
+
+    Args:
+        template: Encoded template of a step, by step id.
+    """
+
+    def __init__(self, template: Callable[[int], msgspec.Raw]) -> None:
+        self._template = template
+        self._agents: dict[int, _ForAgent] = {}
+        self._direct: list[tuple[bytes, object]] = []
+        self._drains: list[DrainCommand] = []
+
+    def ack(self, node_id: int, n: int) -> None:
+        """Acknowledges an outbox entry of an agent."""
+        self._agent(node_id).acks.append(n)
+
+    def reply(self, routing_id: bytes, message: object) -> None:
+        """Sends a message to one connection."""
+        self._direct.append((routing_id, message))
+
+    def add(self, commands: list[AnyCommand]) -> None:
+        """Takes the core's commands."""
+        for command in commands:
+            if isinstance(command, DrainCommand):
+                self._drains.append(command)
+                continue
+            agent = self._agent(command.node_id)
+            if isinstance(command, LeaseCommand):
+                agent.leases.append(self._lease(command))
+            elif isinstance(command, StopCommand):
+                agent.stops.append(StopMsg(command.attempt, command.reason, command.units))
+            elif isinstance(command, GrantCommand):
+                agent.grants.append(GrantMsg(command.attempt, command.unit, command.reason))
+            elif isinstance(command, DiscardCommand):
+                agent.discard.append(command.attempt)
+
+    def _agent(self, node_id: int) -> _ForAgent:
+        agent = self._agents.get(node_id)
+        if agent is None:
+            agent = self._agents[node_id] = _ForAgent()
+        return agent
+
+    def _lease(self, command: LeaseCommand) -> LeaseMsg:
+        step = command.step
+        frames_at = step.frames.frame_at if step.frames is not None else None
+        return LeaseMsg(
+            command.attempt,
+            command.no,
+            command.nonce,
+            command.kind,
+            command.units,
+            tuple(frames_at(unit) for unit in command.units) if frames_at is not None else (),
+            self._template(step.id),
+            command.resources,
+            command.gpus,
+            command.specs,
+            command.ask,
+            command.supersedes,
+            command.adopt_folder,
+        )
+
+    def flush(self, sessions: dict[int, BrokerSession], send: Send) -> list[int]:
+        """Sends everything gathered.
+
+        Args:
+            sessions: Session of each node that has one.
+            send: Sends on the control socket.
+
+        Returns:
+            Nodes whose connection is gone.
+        """
+        gone: list[int] = []
+        for routing_id, message in self._direct:
+            send(routing_id, encode(message))
+        self._direct.clear()
+        for drain in self._drains:
+            session = sessions.get(drain.node_id)
+            if session is not None:
+                send(session.routing_id, encode(DrainMsg(drain.on, drain.reason)))
+        self._drains.clear()
+        for node_id, agent in self._agents.items():
+            session = sessions.get(node_id)
+            if session is None:
+                continue
+            n = session.next_batch()
+            for lease in agent.leases:
+                session.leases[lease.attempt] = n
+            batch = BatchMsg(
+                n,
+                tuple(agent.acks),
+                tuple(agent.leases),
+                tuple(agent.grants),
+                tuple(agent.stops),
+                tuple(agent.discard),
+            )
+            if not send(session.routing_id, encode(batch)):
+                gone.append(node_id)
+        self._agents.clear()
+        return gone
+
+    def drop(self) -> None:
+        """Forgets everything gathered: its rows did not become durable."""
+        self._agents.clear()
+        self._direct.clear()
+        self._drains.clear()

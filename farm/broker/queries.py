@@ -1,0 +1,217 @@
+"""Answers to requests that only read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import farm
+from farm.broker.state import BrokerState
+from farm.core import meter
+from farm.core.state import Job
+from farm.model.errors import CallError, UnknownName
+from farm.model.ids import parse_address
+from farm.model.roles import Role, check_allowed
+from farm.model.states import NodeState, UnitState
+from farm.protocol.client import (
+    AttemptRow,
+    AttemptsReply,
+    AttemptsReq,
+    FramesReply,
+    FramesReq,
+    HistoryReply,
+    HistoryReq,
+    HistoryRow,
+    JobReply,
+    JobRow,
+    JobReq,
+    JobsReply,
+    JobsReq,
+    NodesReply,
+    NodesReq,
+    Request,
+    SpendReply,
+    SpendReq,
+    StatusReply,
+    StatusReq,
+)
+
+_UNIT_WORDS = {state.word: state.value for state in UnitState}
+
+
+def answer(s: BrokerState, request: Request, role: Role, user: str) -> object:
+    """The reply to a reading request.
+
+    Raises:
+        CallError: It asks for what does not exist or may not be read.
+    """
+    if isinstance(request, JobsReq):
+        check_allowed(role, "jobs", user=user, owner="")
+        return _jobs(s, request)
+    if isinstance(request, JobReq):
+        check_allowed(role, "job", user=user, owner="")
+        job = s.views.find_job(request.job)
+        return JobReply(
+            id=request.id, job=s.views.job_row(job, s.now_us), spec=job.source if request.spec else b""
+        )
+    if isinstance(request, FramesReq):
+        check_allowed(role, "frames", user=user, owner="")
+        return _frames(s, request)
+    if isinstance(request, AttemptsReq):
+        check_allowed(role, "frames", user=user, owner="")
+        return _attempts(s, request)
+    if isinstance(request, HistoryReq):
+        check_allowed(role, "job", user=user, owner="")
+        return _history(s, request)
+    if isinstance(request, NodesReq):
+        check_allowed(role, "nodes", user=user, owner="")
+        nodes = (node for node in s.core.farm.nodes.values() if not node.forgotten)
+        return NodesReply(id=request.id, nodes=tuple(s.views.node_row(node, s.now_us) for node in nodes))
+    if isinstance(request, SpendReq):
+        return _spend(s, request, role, user)
+    if isinstance(request, StatusReq):
+        check_allowed(role, "status", user=user, owner="")
+        return _status(s, request)
+    raise UnknownName(f"this broker has no answer to {type(request).__name__}")
+
+
+def _page(limit: int, most: int) -> int:
+    if not 1 <= limit <= most:
+        raise CallError(f"a page has 1 to {most} rows, not {limit}")
+    return limit
+
+
+def _jobs(s: BrokerState, request: JobsReq) -> JobsReply:
+    limit = _page(request.limit, 1000)
+    rows: list[JobRow] = []
+    more = False
+    jobs: Iterable[Job] = reversed(s.core.farm.jobs.values())
+    for job in jobs:
+        if (request.before and job.id >= request.before) or (job.archived and not request.archived):
+            continue
+        if request.user and job.user != request.user:
+            continue
+        if request.states and job.shown().value not in request.states:
+            continue
+        if len(rows) == limit:
+            more = True
+            break
+        rows.append(s.views.job_row(job, s.now_us))
+    return JobsReply(id=request.id, jobs=tuple(rows), more=more)
+
+
+def _frames(s: BrokerState, request: FramesReq) -> FramesReply:
+    limit = _page(request.limit, 5000)
+    unknown = [word for word in request.states if word not in _UNIT_WORDS]
+    if unknown:
+        raise CallError(f"there is no state {unknown[0]!r}", hint="states are " + ", ".join(_UNIT_WORDS))
+    states = {_UNIT_WORDS[word] for word in request.states}
+    skip, left, more = max(0, request.offset), limit, False
+    steps = {}
+    for step, units in s.views.units_at(parse_address(request.address)):
+        chosen = [unit for unit in units if not states or step.state[unit] in states]
+        page = chosen[skip : skip + left]
+        skip = max(0, skip - len(chosen))
+        more = more or (len(chosen) > len(page) and left == len(page))
+        left -= len(page)
+        steps[step.spec.name] = tuple(s.views.frame_rows(step, page, s.now_us))
+    return FramesReply(id=request.id, steps=steps, more=more)
+
+
+def _attempts(s: BrokerState, request: AttemptsReq) -> AttemptsReply:
+    limit = _page(request.limit, 5000)
+    address = parse_address(request.address)
+    rows: list[AttemptRow] = []
+    for step, units in s.views.units_at(address):
+        wanted = set(units) if address.frames else None
+        rows += s.views.attempt_rows(step, wanted, s.now_us)
+    if address.attempt is not None:
+        rows = [row for row in rows if row.no == address.attempt]
+    rows.sort(key=lambda row: -row.attempt)
+    return AttemptsReply(id=request.id, attempts=tuple(rows[:limit]))
+
+
+def _history(s: BrokerState, request: HistoryReq) -> HistoryReply:
+    limit = _page(request.limit, 1000)
+    if request.job:
+        s.views.find_job(request.job)
+    rows = [
+        HistoryRow(at_us=row.at_us, what=row.what, old=row.old, new=row.new, reason=row.reason, who=row.who)
+        for row in s.store.history(request.job, request.before_us, limit)
+    ]
+    if request.job:
+        rows += [
+            HistoryRow(
+                at_us=row.at_us, what=row.what, old=row.old, new=row.new, reason=row.reason, who=row.who
+            )
+            for row in s.store.job_states(request.job, limit)
+            if not request.before_us or row.at_us < request.before_us
+        ]
+        for step in s.core.farm.jobs[request.job].steps:
+            rows += [
+                HistoryRow(
+                    at_us=row.at_us,
+                    what=f"{step.address} units {'all' if row.units == '*' else row.units}",
+                    old=UnitState(row.old).word,
+                    new=UnitState(row.new).word,
+                    reason=row.reason,
+                    who=row.who,
+                )
+                for row in s.store.bulks_of_step(step.id, step.seq)
+                if not request.before_us or row.at_us < request.before_us
+            ]
+    rows.sort(key=lambda row: -row.at_us)
+    return HistoryReply(id=request.id, rows=tuple(rows[:limit]))
+
+
+def _spend(s: BrokerState, request: SpendReq, role: Role, user: str) -> SpendReply:
+    only = None
+    if request.job:
+        check_allowed(role, "spend", user=user, owner=s.views.find_job(request.job).user)
+    elif role is Role.ARTIST:
+        # Artists see what their own jobs cost.
+        only = user
+    else:
+        check_allowed(role, "spend", user=user, owner="")
+    lines, total = s.views.spend(request.by, request.job, s.now_us, only)
+    return SpendReply(id=request.id, by=request.by, lines=tuple(lines), total=total)
+
+
+def _status(s: BrokerState, request: StatusReq) -> StatusReply:
+    state = s.core.farm
+    jobs: dict[str, int] = {}
+    units = dict.fromkeys(_UNIT_WORDS, 0)
+    for job in state.jobs.values():
+        if job.archived:
+            continue
+        word = job.shown().value
+        jobs[word] = jobs.get(word, 0) + 1
+        for name, count in zip(_UNIT_WORDS, job.counts(), strict=True):
+            units[name] += count
+    nodes: dict[str, int] = {}
+    spend = burn = 0
+    alerts = list(s.keydesk.alerts)
+    for node in state.nodes.values():
+        if node.forgotten:
+            continue
+        word = node.state.value if node.enabled else "drained"
+        nodes[word] = nodes.get(word, 0) + 1
+        spend += meter.projected(node, s.now_us)[0]
+        if node.meter_on:
+            burn += node.meter_rate
+        if not node.enabled:
+            alerts.append(f"{node.name} is drained: {node.reason}")
+        elif node.state in (NodeState.LOST, NodeState.SUSPECT):
+            alerts.append(f"{node.name} is {node.state.value}")
+    return StatusReply(
+        id=request.id,
+        farm_name=s.farm_name,
+        farm_id=s.farm_id,
+        software=farm.__version__,
+        up_s=(s.now_us - s.started_us) / 1e6,
+        jobs=jobs,
+        units=units,
+        nodes=nodes,
+        spend_nano=spend,
+        burn_nano_h=burn,
+        alerts=tuple(alerts + s.alerts),
+    )

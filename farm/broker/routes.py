@@ -1,0 +1,302 @@
+"""Wire messages <-> core events and replies: who sent it, may they, what does it mean.
+
+Requests that only read are answered after the turn's commit, so that nobody is told of what a crash
+could undo.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import farm
+from farm.broker import queries
+from farm.broker.admission import admit
+from farm.broker.state import BrokerState
+from farm.core.events import (
+    ActEvent,
+    BeatEvent,
+    ByeEvent,
+    HelloEvent,
+    NodeActEvent,
+    ReportEvent,
+    VerifiedEvent,
+)
+from farm.core.outcome import HelloAnswer
+from farm.model.errors import CallError, Denied, OvercrankError, PeerError, StorageError, UnknownName
+from farm.model.ids import parse_address
+from farm.model.roles import Role, check_allowed, check_priority
+from farm.protocol.agent import AgentWelcome, BeatAckMsg, BeatMsg, ByeMsg, ReportMsg, VerifiedMsg
+from farm.protocol.client import (
+    ActReply,
+    ActReq,
+    ErrorReply,
+    KeysReq,
+    NodeActReq,
+    OkReply,
+    Request,
+    ShutdownReq,
+    SubmitReply,
+    SubmitReq,
+    SubscribeReq,
+)
+from farm.protocol.common import HelloMsg, RefusedMsg, RehelloMsg, WelcomeMsg
+from farm.protocol.session import BrokerSession, accept_hello, never_arrived
+
+log = logging.getLogger("overcrank.broker")
+
+
+class Routes:
+    """Takes messages off the control socket one by one.
+
+    Args:
+        state: What the broker's parts share.
+    """
+
+    def __init__(self, state: BrokerState) -> None:
+        self._s = state
+        self._on: dict[type, Callable[[BrokerSession, Any], None]] = {
+            ReportMsg: self._report,
+            BeatMsg: self._beat,
+            VerifiedMsg: self._verified,
+            ByeMsg: self._bye,
+        }
+
+    def take(self, routing_id: bytes, body: bytes, key: str) -> None:
+        """Takes one message from a connection; never raises for what a peer did wrong."""
+        s = self._s
+        entry = s.keydesk.keyring.lookup(key)
+        if entry is None or entry.revoked:
+            s.outbound.reply(
+                routing_id, RefusedMsg("denied", "this key is revoked or unknown here", "ask for a new token")
+            )
+            s.sessions.pop(routing_id, None)
+            return
+        try:
+            message = s.codec.decode(body)
+        except PeerError as error:
+            log.warning("bad-message key=%s reason=%s", entry.label or entry.key_id, error.message)
+            s.outbound.reply(routing_id, RefusedMsg(error.code, error.message))
+            return
+        if type(message) is HelloMsg:
+            self._hello(routing_id, key, message)
+            return
+        session = s.sessions.get(routing_id)
+        if session is None or session.key != key:
+            s.outbound.reply(routing_id, RehelloMsg())
+            return
+        handler = self._on.get(type(message))
+        if isinstance(message, Request):
+            if not session.node_id:
+                self._request(session, message)
+        elif handler is not None and session.node_id:
+            handler(session, message)
+
+    # -- sessions --
+
+    def _hello(self, routing_id: bytes, key: str, hello: HelloMsg) -> None:
+        s = self._s
+        entry = s.keydesk.keyring.lookup(key)
+        assert entry is not None
+        try:
+            version = accept_hello(hello)
+            if (hello.agent is not None) != (entry.role == Role.AGENT):
+                raise Denied(f"a key with role {entry.role.value} cannot open this kind of session")
+        except (PeerError, Denied) as error:
+            s.outbound.reply(routing_id, RefusedMsg(error.code, error.message, error.hint))
+            return
+        session = BrokerSession(
+            routing_id=routing_id,
+            key=key,
+            version=version,
+            session=s.entropy(),
+            role=entry.role.value,
+            user=entry.user,
+            leases={},
+        )
+        agent_part = None
+        if hello.agent is not None:
+            agent_part = self._hello_agent(session, entry.pool, entry.site, hello)
+        s.sessions[routing_id] = session
+        s.outbound.reply(
+            routing_id,
+            WelcomeMsg(
+                version=version,
+                session=session.session,
+                farm_name=s.farm_name,
+                software=farm.__version__,
+                role=entry.role.value,
+                user=entry.user,
+                bulk_port=s.keydesk.bulk_port,
+                agent=agent_part,
+            ),
+        )
+
+    def _hello_agent(self, session: BrokerSession, pool: str, site: str, hello: HelloMsg) -> AgentWelcome:
+        s, agent = self._s, hello.agent
+        assert agent is not None
+        of_this_farm = agent.farm_id in ("", s.farm_id)
+        rate = s.rate_nano_h // max(1, agent.facts.slices)
+        answer: HelloAnswer = s.apply(
+            HelloEvent(
+                s.now_us,
+                session.key,
+                agent.facts,
+                pool,
+                site or "local",
+                rate,
+                agent.running if of_this_farm else (),
+                agent.pending if of_this_farm else (),
+            )
+        )
+        session.node_id = answer.node_id
+        old = s.agents.get(answer.node_id)
+        if old is not None:
+            s.sessions.pop(old.routing_id, None)
+        s.agents[answer.node_id] = session
+        return AgentWelcome(
+            node_id=answer.node_id,
+            farm_id=s.farm_id,
+            timings=s.timings,
+            keep=answer.keep,
+            log_cap=s.log_cap,
+            path_rules=s.path_rules,
+        )
+
+    # -- agents --
+
+    def _report(self, session: BrokerSession, message: ReportMsg) -> None:
+        s = self._s
+        s.apply(
+            ReportEvent(
+                s.now_us,
+                session.node_id,
+                message.attempt,
+                message.nonce,
+                message.units,
+                message.closed,
+                message.kept,
+            )
+        )
+        s.outbound.ack(session.node_id, message.n)
+
+    def _beat(self, session: BrokerSession, message: BeatMsg) -> None:
+        s = self._s
+        missing = never_arrived(session, message.held, message.got)
+        held = s.apply(BeatEvent(s.now_us, session.node_id, missing))
+        if held is None:
+            s.sessions.pop(session.routing_id, None)
+            s.outbound.reply(session.routing_id, RehelloMsg())
+            return
+        for progress in message.progress:
+            s.views.progress[progress.attempt] = progress
+        if message.load is not None:
+            s.views.load[session.node_id] = message.load
+        mine = set(held)
+        answer = BeatAckMsg(message.n, tuple(attempt for attempt in message.held if attempt in mine))
+        s.outbound.reply(session.routing_id, answer)
+
+    def _verified(self, session: BrokerSession, message: VerifiedMsg) -> None:
+        s = self._s
+        s.apply(
+            VerifiedEvent(
+                s.now_us, session.node_id, message.attempt, message.nonce, message.unit, message.specs
+            )
+        )
+
+    def _bye(self, session: BrokerSession, message: ByeMsg) -> None:
+        s = self._s
+        s.apply(ByeEvent(s.now_us, session.node_id, message.reason[:500]))
+        s.sessions.pop(session.routing_id, None)
+        s.agents.pop(session.node_id, None)
+
+    # -- clients --
+
+    def _request(self, session: BrokerSession, request: Request) -> None:
+        s = self._s
+        try:
+            reply = self._answer(session, request)
+        except StorageError:
+            raise
+        except OvercrankError as error:
+            reply = ErrorReply(id=request.id, code=error.code, message=error.message, hint=error.hint)
+        except Exception:
+            log.exception("request-failed kind=%s", type(request).__name__)
+            reply = ErrorReply(
+                id=request.id, code="error", message="the broker failed to answer; its log says why"
+            )
+        if reply is not None:
+            s.outbound.reply(session.routing_id, reply)
+
+    def _answer(self, session: BrokerSession, request: Request) -> object | None:
+        """The reply of a request, None when it is answered after the commit."""
+        s, role, user = self._s, Role(session.role), session.user
+        if isinstance(request, SubmitReq):
+            event, warnings = admit(request.job, role, user, s.now_us)
+            answer = s.apply(event)
+            return SubmitReply(id=request.id, job=answer.job, warnings=tuple(warnings), again=answer.again)
+        if isinstance(request, ActReq):
+            return self._act(request, role, user)
+        if isinstance(request, NodeActReq):
+            check_allowed(role, request.action, user=user, owner="")
+            node = s.find_node(request.node)
+            answer = s.apply(NodeActEvent(s.now_us, request.action, node.id, request.reason[:500], user))
+            return ActReply(id=request.id, changed=answer.changed, message=answer.message)
+        if isinstance(request, KeysReq):
+            needed = "keys-invite" if request.action == "keys-add" else request.action
+            check_allowed(role, needed, user=user, owner="")
+            return s.keydesk.handle(
+                request, s.addresses.join, s.addresses.control, s.addresses.public, s.now_us
+            )
+        if isinstance(request, ShutdownReq):
+            check_allowed(role, "shutdown", user=user, owner="")
+            log.info("shutdown by=%s reason=%s", user, request.reason)
+            s.stopping = True
+            return OkReply(id=request.id)
+        s.later.append(lambda: self._later(session, request, role, user))
+        return None
+
+    def _later(self, session: BrokerSession, request: Request, role: Role, user: str) -> None:
+        s = self._s
+        try:
+            if isinstance(request, SubscribeReq):
+                check_allowed(role, "jobs", user=user, owner="")
+                s.publisher.subscribe(session, request.id, request.topics, s.now_us)
+                return
+            reply: object = queries.answer(s, request, role, user)
+        except StorageError:
+            raise
+        except OvercrankError as error:
+            reply = ErrorReply(id=request.id, code=error.code, message=error.message, hint=error.hint)
+        except Exception:
+            log.exception("request-failed kind=%s", type(request).__name__)
+            reply = ErrorReply(
+                id=request.id, code="error", message="the broker failed to answer; its log says why"
+            )
+        s.outbound.reply(session.routing_id, reply)
+
+    def _act(self, request: ActReq, role: Role, user: str) -> ActReply:
+        s = self._s
+        address = parse_address(request.address)
+        job = s.core.farm.jobs.get(address.job)
+        if job is None:
+            raise UnknownName(f"there is no job J{address.job}")
+        check_allowed(role, request.action, user=user, owner=job.user)
+        if address.attempt is not None:
+            raise CallError(f"{request.action} works on frames, not on attempts")
+        if request.action == "priority" and request.value.lstrip("-").isdecimal():
+            check_priority(role, int(request.value))
+        answer = s.apply(
+            ActEvent(
+                s.now_us,
+                request.action,
+                address.job,
+                address.step or "",
+                address.frames or "",
+                request.value,
+                request.reason[:500],
+                user,
+            )
+        )
+        return ActReply(id=request.id, changed=answer.changed, message=answer.message)

@@ -1,0 +1,146 @@
+"""What the parts of a running broker share: the core, the store, sessions, and one turn's harvest."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from farm.broker.bulk import LeaseBook
+from farm.broker.keydesk import KeyDesk
+from farm.broker.outbound import Outbound
+from farm.broker.ports import Store
+from farm.broker.publish import Publisher
+from farm.broker.templates import encode_template
+from farm.broker.views import Views
+from farm.core.core import Core
+from farm.core.events import AnyEvent
+from farm.core.rows import AnyRow, LeaseRow
+from farm.core.state import Node
+from farm.model.errors import CallError, UnknownName
+from farm.protocol.agent import Timings
+from farm.protocol.codec import broker_codec
+from farm.protocol.session import BrokerSession
+
+
+class Addresses(msgspec.Struct, frozen=True):
+    """Where the broker can be dialled (``host:port``), and its public key."""
+
+    control: str
+    join: str
+    bulk: str
+    public: str
+
+
+class BrokerState:
+    """Everything but the sockets and the clock, which the loop owns.
+
+    Attributes:
+        now_us: Time of the present turn, microseconds since the epoch.
+        rows: Rows of this turn that are not stored yet.
+        later: Reading requests of this turn, answered after its commit.
+        sessions: Every open session by routing id; ``agents`` those of nodes by node id.
+        fresh: Whether anything happened since the last dispatch that could let work be placed.
+    """
+
+    def __init__(
+        self,
+        core: Core,
+        store: Store,
+        keydesk: KeyDesk,
+        *,
+        farm_id: str,
+        farm_name: str,
+        addresses: Addresses,
+        timings: Timings,
+        rate_nano_h: int,
+        log_cap: int,
+        path_rules: tuple[tuple[str, str], ...],
+        now_us: int,
+    ) -> None:
+        self.core = core
+        self.store = store
+        self.keydesk = keydesk
+        self.farm_id = farm_id
+        self.farm_name = farm_name
+        self.addresses = addresses
+        self.timings = timings
+        self.rate_nano_h = rate_nano_h
+        self.log_cap = log_cap
+        self.path_rules = path_rules
+        self.now_us = now_us
+        self.started_us = now_us
+        self.codec = broker_codec()
+        self.sessions: dict[bytes, BrokerSession] = {}
+        self.agents: dict[int, BrokerSession] = {}
+        self.rows: list[AnyRow] = []
+        self.later: list[Callable[[], None]] = []
+        self.alerts: list[str] = []
+        #: Tells the bulk thread which key an attempt was leased to.
+        self.book: LeaseBook | None = None
+        self.stopping = False
+        self.fresh = True
+        self._templates: dict[int, msgspec.Raw] = {}
+        self.outbound = Outbound(self._template)
+        self.views = Views(core.farm, store)
+        self.publisher = Publisher(core.farm, self.views, self.outbound.reply)
+
+    @staticmethod
+    def entropy() -> int:
+        """63 random bits."""
+        return secrets.randbits(63)
+
+    def apply(self, event: AnyEvent) -> Any:
+        """Lets the core handle an event; gathers its rows and commands; returns its reply."""
+        outcome = self.core.handle(event)
+        if outcome.rows:
+            self.rows += outcome.rows
+            self.fresh = True
+        if outcome.commands:
+            self.outbound.add(outcome.commands)
+        return outcome.reply
+
+    def note_leases(self, rows: list[AnyRow]) -> None:
+        """Tells the bulk thread of leases that are stored now."""
+        if self.book is None:
+            return
+        farm = self.core.farm
+        for row in rows:
+            if type(row) is LeaseRow:
+                step = farm.steps[row.step_id]
+                self.book.note(step.job.id, step.spec.name, row.no, farm.nodes[row.node_id].key)
+
+    def _template(self, step_id: int) -> msgspec.Raw:
+        template = self._templates.get(step_id)
+        if template is None:
+            step = self.core.farm.steps[step_id]
+            template = self._templates[step_id] = encode_template(step.job, step)
+            if len(self._templates) > 10_000:
+                del self._templates[next(iter(self._templates))]
+        return template
+
+    def find_node(self, text: str) -> Node:
+        """The node of that name or number.
+
+        Raises:
+            UnknownName: There is none.
+            CallError: Several are called so.
+        """
+        nodes = [node for node in self.core.farm.nodes.values() if not node.forgotten]
+        found = [node for node in nodes if node.name == text] or [
+            node for node in nodes if str(node.id) == text
+        ]
+        if not found:
+            raise UnknownName(f"there is no node {text!r}", hint="see `farm nodes`")
+        if len(found) > 1:
+            raise CallError(f"{len(found)} nodes are called {text!r}", hint="use its number")
+        return found[0]
+
+    def gone(self, node_ids: list[int]) -> None:
+        """Forgets the sessions of nodes whose connection broke; they say hello again when they can."""
+        for node_id in node_ids:
+            session = self.agents.pop(node_id, None)
+            if session is not None:
+                self.sessions.pop(session.routing_id, None)

@@ -1,0 +1,414 @@
+"""What people see: rows made from the core's state and the stored history.  Reads, never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from farm.broker.ports import Store
+from farm.core import meter
+from farm.core.actions import find_units
+from farm.core.apply import DONE, FAILED, RUNNING, units_of
+from farm.core.rows import LeaseRow, ResultRow
+from farm.core.state import Attempt, Farm, Job, Node, Step
+from farm.model.errors import CallError, UnknownName
+from farm.model.frames import format_indices
+from farm.model.ids import Address
+from farm.model.nodes import AttemptProgress, NodeLoad
+from farm.model.outputs import FileFacts
+from farm.model.states import AttemptKind, UnitState
+from farm.protocol.client import AttemptRow, FrameRow, JobRow, NodeRow, SpendLine, StepRow
+
+_FILES = msgspec.msgpack.Decoder(tuple[FileFacts, ...])
+_WORDS = [state.word for state in UnitState]
+
+
+class Views:
+    """Read side of the broker.
+
+    Args:
+        farm: The core's state.
+        store: Where the history is.
+    """
+
+    def __init__(self, farm: Farm, store: Store) -> None:
+        self._farm = farm
+        self._store = store
+        #: Last progress by attempt id, and load by node id, as heartbeats told.
+        self.progress: dict[int, AttemptProgress] = {}
+        self.load: dict[int, NodeLoad] = {}
+
+    # -- jobs --
+
+    def find_job(self, number: int) -> Job:
+        """The job.
+
+        Raises:
+            UnknownName: There is none.
+        """
+        job = self._farm.jobs.get(number)
+        if job is None:
+            raise UnknownName(f"there is no job J{number}")
+        return job
+
+    def find_step(self, job: Job, name: str) -> Step:
+        """The step.
+
+        Raises:
+            UnknownName: There is none.
+        """
+        step = job.step(name)
+        if step is None:
+            names = ", ".join(other.spec.name for other in job.steps)
+            raise UnknownName(f"J{job.id} has no step {name!r}", hint=f"it has {names}")
+        return step
+
+    def job_row(self, job: Job, now_us: int, *, steps: bool = True) -> JobRow:
+        """A job as lists show it."""
+        spend = waste = 0
+        for step in job.steps:
+            spend += step.spend_nano
+            waste += step.waste_nano
+            for attempt in step.attempts.values():
+                spend += self._charge(attempt, now_us)
+        counts = job.counts()
+        return JobRow(
+            job=job.id,
+            name=job.spec.name,
+            user=job.user,
+            project=job.project,
+            priority=job.priority,
+            state=job.shown().value,
+            reason=job.reason or self._job_reason(job),
+            submitted_us=job.submitted_us,
+            started_us=job.started_us,
+            ended_us=job.ended_us,
+            units=sum(counts),
+            done=counts[DONE],
+            failed=counts[FAILED],
+            running=counts[RUNNING],
+            spend_nano=spend,
+            waste_nano=waste,
+            archived=job.archived,
+            steps=tuple(self.step_row(step) for step in job.steps) if steps else (),
+        )
+
+    def _job_reason(self, job: Job) -> str:
+        for step in job.steps:
+            if step.counts[FAILED]:
+                unit = step.state.find(FAILED)
+                note = step.notes.get(unit)
+                frame = step.frame_of(unit)
+                where = f"{step.address}/{frame}" if frame is not None else step.address
+                return f"{where}: {note.reason}" if note is not None else f"{where} has failed"
+        return ""
+
+    def _charge(self, attempt: Attempt, now_us: int) -> int:
+        return meter.projected(attempt.node, now_us)[1][attempt.id]
+
+    def step_row(self, step: Step) -> StepRow:
+        """A step as lists show it."""
+        mean_s = step.busy_us / step.done_timed / 1e6 if step.done_timed else 0.0
+        return StepRow(
+            name=step.spec.name,
+            kind=step.spec.kind,
+            renderer=step.spec.renderer,
+            state=step.shown().value,
+            frames=str(step.frames) if step.frames is not None else "",
+            units=step.units,
+            counts=tuple(step.counts),
+            reason=self._step_reason(step),
+            mean_frame_s=mean_s,
+            attempts=step.attempt_no,
+        )
+
+    def _step_reason(self, step: Step) -> str:
+        if step.unmet:
+            return "waits for " + ", ".join(need.spec.name for need in step.needs if not need.satisfied)
+        return step.reason
+
+    # -- frames --
+
+    def frame_rows(self, step: Step, units: Iterable[int], now_us: int) -> list[FrameRow]:
+        """Rows of these units, in order."""
+        wanted = list(units)
+        told = self._history(step, set(wanted), now_us)
+        live: dict[int, Attempt] = {}
+        for attempt in step.attempts.values():
+            if attempt.kind is not AttemptKind.VERIFY:
+                live.update(dict.fromkeys(attempt.open, attempt))
+        rows = []
+        for unit in wanted:
+            past = told.get(unit, _Past())
+            current = live.get(unit)
+            progress = self.progress.get(current.id) if current is not None else None
+            note = step.notes.get(unit)
+            state = step.state[unit]
+            files = past.files if state == DONE else ()
+            rows.append(
+                FrameRow(
+                    unit=unit,
+                    frame=step.frame_of(unit),
+                    state=_WORDS[state],
+                    reason=self._unit_reason(step, unit, past, note.reason if note else ""),
+                    attempts=past.attempts,
+                    attempt=current.no if current is not None else past.no or None,
+                    node=current.node.name if current is not None else past.node,
+                    elapsed_s=past.elapsed_us / 1e6 if past.elapsed_us else None,
+                    cost_nano=past.cost_nano,
+                    failure=past.failure if state != DONE else "",
+                    verified=self._verified(step, state),
+                    files=tuple(file.path for file in files),
+                    progress=progress.fraction if progress is not None and progress.unit == unit else None,
+                    warning=past.warning if state == DONE else "",
+                )
+            )
+        return rows
+
+    @staticmethod
+    def _verified(step: Step, state: int) -> bool | None:
+        if not step.spec.outputs:
+            return None
+        return state == DONE
+
+    def _unit_reason(self, step: Step, unit: int, past: _Past, note: str) -> str:
+        state = step.state[unit]
+        if state == UnitState.BLOCKED and step.unmet:
+            return self._step_reason(step)
+        if state == UnitState.QUEUED and unit in step.parked:
+            return f"{note}; waits before it is tried again" if note else "waits for its last attempt to end"
+        if state in (UnitState.SKIPPED, UnitState.CANCELED):
+            return step.reason
+        return past.reason if state in (DONE, RUNNING) else note or step.reason or past.reason
+
+    def _history(self, step: Step, wanted: set[int], now_us: int) -> dict[int, _Past]:
+        """What is stored of units: attempts, nodes, times, their share of each attempt's cost."""
+        leases = {row.id: row for row in self._store.leases_of_step(step.id, step.seq)}
+        results = self._store.results_of_step(step.id, step.seq)
+        past: dict[int, _Past] = {}
+        charges: dict[int, int] = {}
+        spent: dict[int, dict[int, int]] = {}
+        for row in results:
+            if row.closes:
+                charges[row.attempt_id] = row.charge_nano
+            if row.unit >= 0:
+                spent.setdefault(row.attempt_id, {})[row.unit] = row.elapsed_us
+        for lease in leases.values():
+            units = units_of(lease.units)
+            node = self._farm.nodes.get(lease.node_id)
+            charge = charges.get(lease.id)
+            if charge is None:
+                attempt = self._farm.attempts.get(lease.id)
+                charge = self._charge(attempt, now_us) if attempt is not None else 0
+            shares = _share(charge, units, spent.get(lease.id, {}))
+            for unit, share in zip(units, shares, strict=True):
+                if unit not in wanted:
+                    continue
+                entry = past.setdefault(unit, _Past())
+                entry.cost_nano += share
+                if lease.kind != AttemptKind.VERIFY:
+                    entry.attempts += 1
+                    entry.no, entry.node = lease.no, node.name if node is not None else ""
+                    entry.reason = lease.reason
+        for row in results:
+            if row.unit in wanted:
+                _take_result(past.setdefault(row.unit, _Past()), row)
+        return past
+
+    def attempt_rows(self, step: Step, units: set[int] | None, now_us: int) -> list[AttemptRow]:
+        """Attempts of a step (or those that held some of these units), oldest first."""
+        ends: dict[int, ResultRow] = {}
+        words: dict[int, list[str]] = {}
+        for row in self._store.results_of_step(step.id, step.seq):
+            if row.closes:
+                ends[row.attempt_id] = row
+            if row.unit >= 0:
+                words.setdefault(row.attempt_id, []).append(row.failure or _WORDS[row.new])
+        rows = []
+        for lease in self._store.leases_of_step(step.id, step.seq):
+            held = units_of(lease.units)
+            if units is not None and not units & set(held):
+                continue
+            rows.append(
+                self._attempt_row(step, lease, held, ends.get(lease.id), words.get(lease.id, []), now_us)
+            )
+        return rows
+
+    def _attempt_row(
+        self,
+        step: Step,
+        lease: LeaseRow,
+        held: tuple[int, ...],
+        end: ResultRow | None,
+        words: list[str],
+        now_us: int,
+    ) -> AttemptRow:
+        node = self._farm.nodes.get(lease.node_id)
+        attempt = self._farm.attempts.get(lease.id)
+        charge = end.charge_nano if end else self._charge(attempt, now_us) if attempt else 0
+        return AttemptRow(
+            attempt=lease.id,
+            no=lease.no,
+            step=step.address,
+            node=node.name if node is not None else "",
+            kind=AttemptKind(lease.kind).name.lower(),
+            frames=format_indices(step.frames, held) if step.frames is not None else "",
+            started_us=lease.at_us,
+            ended_us=end.at_us if end else 0,
+            outcome=", ".join(dict.fromkeys(words)) if end else "running",
+            reason=end.reason if end else lease.reason,
+            charge_nano=charge,
+            waste_nano=end.waste_nano if end else 0,
+        )
+
+    def units_at(self, address: Address) -> list[tuple[Step, list[int]]]:
+        """Steps and unit indices an address names."""
+        job = self.find_job(address.job)
+        return [
+            (step, list(range(step.units) if units is None else units))
+            for step, units in find_units(job, address.step or "", address.frames or "")
+        ]
+
+    # -- nodes and money --
+
+    def node_row(self, node: Node, now_us: int) -> NodeRow:
+        """A node as lists show it."""
+        facts = node.facts
+        total, _, idle = meter.projected(node, now_us)
+        load = self.load.get(node.id)
+        return NodeRow(
+            node=node.id,
+            name=node.name,
+            host=facts.host,
+            state=node.state.value,
+            enabled=node.enabled,
+            reason=node.reason,
+            pool=node.pool,
+            site=node.site,
+            cores=facts.total.cores,
+            cores_free=node.cores_free,
+            ram_mib=facts.total.ram_mib,
+            ram_free_mib=node.ram_free,
+            gpus=len(facts.gpus),
+            gpus_free=len(node.gpus_free),
+            gpu_names=tuple(gpu.name for gpu in facts.gpus),
+            apps=tuple(f"{app.name} {app.version}" for app in facts.apps),
+            renderers=facts.renderers,
+            running=tuple(attempt.address for attempt in node.attempts.values()),
+            rate_nano_h=node.rate_nano_h,
+            spent_nano=total,
+            idle_nano=idle,
+            seen_us=node.seen_us,
+            software=facts.software,
+            cpu_percent=load.cpu_percent if load is not None else 0.0,
+        )
+
+    def spend(
+        self, by: str, job_number: int, now_us: int, only_user: str | None = None
+    ) -> tuple[list[SpendLine], SpendLine]:
+        """Money by key; the lines add up to the total exactly.
+
+        Args:
+            by: ``job``, ``user``, ``project``, ``node`` or ``site``.
+            job_number: Only this job, 0 = all.
+            now_us: Time up to which running work is charged.
+            only_user: Only this user's jobs (idle is nobody's then), None = everybody's.
+
+        Raises:
+            CallError: No such key.
+        """
+        if by in ("node", "site") and not job_number and only_user is None:
+            lines = self._spend_by_node(by, now_us)
+        elif by in ("job", "user", "project"):
+            lines = self._spend_by_job(by, job_number, now_us, only_user)
+        elif by in ("node", "site"):
+            raise CallError("the spend of jobs is shown by job, user or project")
+        else:
+            raise CallError(f"spend is shown by job, user, project, node or site, not {by!r}")
+        total = SpendLine(
+            key="total",
+            total_nano=sum(line.total_nano for line in lines),
+            useful_nano=sum(line.useful_nano for line in lines),
+            waste_nano=sum(line.waste_nano for line in lines),
+            idle_nano=sum(line.idle_nano for line in lines),
+            busy_s=sum(line.busy_s for line in lines),
+            frames=sum(line.frames for line in lines),
+        )
+        return lines, total
+
+    def _spend_by_job(self, by: str, job_number: int, now_us: int, only_user: str | None) -> list[SpendLine]:
+        sums: dict[str, list[int]] = {}
+        jobs = [self.find_job(job_number)] if job_number else list(self._farm.jobs.values())
+        for job in jobs:
+            if only_user is not None and job.user != only_user:
+                continue
+            key = {"job": f"J{job.id}", "user": job.user, "project": job.project}[by] or "(none)"
+            entry = sums.setdefault(key, [0, 0, 0, 0])
+            for step in job.steps:
+                entry[0] += step.spend_nano + sum(self._charge(a, now_us) for a in step.attempts.values())
+                entry[1] += step.waste_nano
+                entry[2] += step.busy_us
+                entry[3] += step.counts[DONE]
+        lines = [
+            _line(key, total, waste, 0, busy, frames) for key, (total, waste, busy, frames) in sums.items()
+        ]
+        if not job_number and only_user is None:
+            idle = sum(meter.projected(node, now_us)[2] for node in self._farm.nodes.values())
+            lines.append(_line("(idle)", idle, 0, idle, 0, 0))
+        return lines
+
+    def _spend_by_node(self, by: str, now_us: int) -> list[SpendLine]:
+        sums: dict[str, list[int]] = {}
+        for node in self._farm.nodes.values():
+            total, _, idle = meter.projected(node, now_us)
+            entry = sums.setdefault(node.name if by == "node" else node.site or "local", [0, 0, 0])
+            entry[0] += total
+            entry[1] += node.waste_nano
+            entry[2] += idle
+        return [_line(key, total, waste, idle, 0, 0) for key, (total, waste, idle) in sums.items()]
+
+
+class _Past(msgspec.Struct):
+    attempts: int = 0
+    no: int = 0
+    node: str = ""
+    elapsed_us: int = 0
+    cost_nano: int = 0
+    failure: str = ""
+    reason: str = ""
+    warning: str = ""
+    files: tuple[FileFacts, ...] = ()
+
+
+def _take_result(entry: _Past, row: ResultRow) -> None:
+    entry.reason, entry.failure, entry.warning = row.reason, row.failure, row.warning
+    if row.elapsed_us:
+        entry.elapsed_us = row.elapsed_us
+    if row.new == DONE:
+        entry.files = _FILES.decode(row.files) if row.files else ()
+
+
+def _share(charge: int, units: tuple[int, ...], elapsed: dict[int, int]) -> list[int]:
+    """Splits an attempt's charge over its units by time (evenly when none is known), exactly."""
+    weights = [elapsed.get(unit, 0) for unit in units]
+    if not any(weights):
+        weights = [1] * len(units)
+    total = sum(weights)
+    parts = [charge * weight // total for weight in weights]
+    order = sorted(range(len(units)), key=lambda i: (-(charge * weights[i] % total), i))
+    for i in order[: charge - sum(parts)]:
+        parts[i] += 1
+    return parts
+
+
+def _line(key: str, total: int, waste: int, idle: int, busy_us: int, frames: int) -> SpendLine:
+    return SpendLine(
+        key=key,
+        total_nano=total,
+        useful_nano=total - waste - idle,
+        waste_nano=waste,
+        idle_nano=idle,
+        busy_s=busy_us / 1e6,
+        frames=frames,
+    )

@@ -1,0 +1,213 @@
+"""User actions on work: pause, resume, cancel, retry, skip, mark done, priority, archive.
+
+Every action checks first and changes afterwards, so that a refused one leaves the state untouched.
+"""
+
+from __future__ import annotations
+
+from farm.core.apply import (
+    BLOCKED,
+    CANCELED,
+    DONE,
+    FAILED,
+    QUEUED,
+    RUNNING,
+    SKIPPED,
+    apply_job_state,
+)
+from farm.core.dependencies import ask_verify, move, settle
+from farm.core.events import ActEvent
+from farm.core.outcome import ActAnswer, Outcome
+from farm.core.rows import HistoryRow, JobStateRow
+from farm.core.state import Farm, Job, Step
+from farm.model.errors import CallError, IllegalMove, UnknownName
+from farm.model.frames import FrameRange
+from farm.model.states import UnitState
+
+Targets = list[tuple[Step, tuple[int, ...] | None]]
+
+
+def on_act(farm: Farm, event: ActEvent, out: Outcome) -> None:
+    """Performs an action.
+
+    Raises:
+        UnknownName: No such job, step or frame.
+        IllegalMove: Nothing at that address may make this move.
+        CallError: The value is wrong.
+    """
+    job = farm.jobs.get(event.job)
+    if job is None:
+        raise UnknownName(f"there is no job J{event.job}")
+    handler = _ON_JOB.get(event.action)
+    if handler is not None:
+        if event.step:
+            raise CallError(f"{event.action} works on a whole job", hint=f"say J{job.id}")
+        handler(farm, job, event, out)
+        return
+    unit_handler = _ON_UNITS.get(event.action)
+    if unit_handler is None:
+        raise UnknownName(f"there is no action {event.action!r}")
+    targets = find_units(job, event.step, event.frames)
+    unit_handler(farm, job, targets, event, out)
+
+
+def find_units(job: Job, step_name: str, frames: str) -> Targets:
+    """The steps and unit indices an address names; None instead of indices = the whole step.
+
+    Raises:
+        UnknownName: No such step, or frames the step does not have.
+    """
+    if not step_name:
+        return [(step, None) for step in job.steps]
+    step = job.step(step_name)
+    if step is None:
+        names = ", ".join(other.spec.name for other in job.steps)
+        raise UnknownName(f"J{job.id} has no step {step_name!r}", hint=f"it has {names}")
+    if not frames:
+        return [(step, None)]
+    if step.frames is None:
+        raise UnknownName(f"{step.address} is one unit without frames", hint=f"say {step.address}")
+    wanted = FrameRange.parse(frames)
+    missing = wanted.difference(step.frames)
+    if len(missing):
+        raise UnknownName(f"{step.address} has no frames {missing}", hint=f"it has {step.frames}")
+    index_of = step.frames.index_of
+    return [(step, tuple(index_of(frame) for frame in wanted))]
+
+
+def _state_row(
+    farm: Farm, job: Job, event: ActEvent, what: str, old: str, new: str, reason: str, out: Outcome
+) -> None:
+    row = JobStateRow(farm.next_seq(), job.id, event.now_us, what, old, new, reason, event.who)
+    out.rows.append(row)
+    apply_job_state(farm, row)
+
+
+def _pause(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
+    reason = event.reason or f"paused by {event.who}"
+    if not job.paused:
+        _state_row(farm, job, event, "paused", "", "paused", reason, out)
+    running = job.counts()[RUNNING]
+    out.reply = ActAnswer(
+        1, f"J{job.id} is paused" + (f"; {running} running units finish" if running else "")
+    )
+
+
+def _resume(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
+    if job.paused:
+        _state_row(farm, job, event, "paused", "paused", "", event.reason or f"resumed by {event.who}", out)
+    out.reply = ActAnswer(1, f"J{job.id} goes on")
+
+
+def _priority(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
+    try:
+        priority = int(event.value)
+    except ValueError:
+        priority = -1
+    if not 0 <= priority <= 100:
+        raise CallError(f"a priority is 0 to 100, not {event.value!r}")
+    old = job.priority
+    if priority != old:
+        reason = event.reason or f"set by {event.who}"
+        _state_row(farm, job, event, "priority", str(old), str(priority), reason, out)
+    out.reply = ActAnswer(1, f"J{job.id} has priority {priority} (had {old})")
+
+
+def _archive(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
+    if job.open_units:
+        raise IllegalMove(f"J{job.id} still has work", hint="cancel it first")
+    if not job.archived:
+        _state_row(farm, job, event, "archived", "", "archived", event.reason or f"by {event.who}", out)
+    out.reply = ActAnswer(1, f"J{job.id} is archived")
+
+
+def _move_all(
+    farm: Farm,
+    targets: Targets,
+    moves: tuple[tuple[int, int], ...],
+    event: ActEvent,
+    reason: str,
+    out: Outcome,
+    *,
+    fresh: bool = False,
+) -> int:
+    """Makes the moves at the targets, then settles.
+
+    A move to queued lands in blocked while a need is unmet.
+    """
+    total = 0
+    for step, units in targets:
+        for old, new in moves:
+            landing = BLOCKED if new == QUEUED and step.unmet else new
+            total += move(farm, step, units, old, landing, reason, event.who, event.now_us, out, fresh=fresh)
+    for step, _ in targets:
+        settle(farm, step, event.now_us, out)
+    return total
+
+
+def _possible(targets: Targets, olds: tuple[int, ...], verb: str) -> None:
+    """Raises IllegalMove when no unit at the targets is in one of these states."""
+    seen: set[int] = set()
+    for step, units in targets:
+        present = (
+            {state for state, count in enumerate(step.counts) if count}
+            if units is None
+            else {step.state[unit] for unit in units}
+        )
+        if present & set(olds):
+            return
+        seen |= present
+    words = " and ".join(UnitState(state).word for state in sorted(seen)) or "nothing"
+    can = ", ".join(UnitState(state).word for state in olds)
+    raise IllegalMove(f"nothing there can be {verb}: all is {words}", hint=f"only {can} units can")
+
+
+def _cancel(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome) -> None:
+    named = bool(event.frames)
+    olds = (RUNNING, QUEUED, BLOCKED, FAILED) if named else (RUNNING, QUEUED, BLOCKED)
+    _possible(targets, olds, "canceled")
+    reason = event.reason or f"canceled by {event.who}"
+    count = _move_all(farm, targets, tuple((old, CANCELED) for old in olds), event, reason, out)
+    out.reply = ActAnswer(count, f"{count} units canceled")
+
+
+def _retry(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome) -> None:
+    named = bool(event.frames) or (bool(event.step) and targets[0][0].frames is None)
+    olds = (FAILED, CANCELED, SKIPPED, DONE) if named else (FAILED, CANCELED)
+    _possible(targets, olds, "rendered again")
+    reason = event.reason or f"to be rendered again, says {event.who}"
+    if job.paused and job.paused_by == "farm":
+        _state_row(farm, job, event, "paused", "paused", "", reason, out)
+    count = _move_all(farm, targets, tuple((old, QUEUED) for old in olds), event, reason, out, fresh=True)
+    out.reply = ActAnswer(count, f"{count} units will be rendered again")
+
+
+def _skip(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome) -> None:
+    olds = (BLOCKED, QUEUED, FAILED)
+    _possible(targets, olds, "skipped")
+    reason = event.reason or f"skipped by {event.who}"
+    count = _move_all(farm, targets, tuple((old, SKIPPED) for old in olds), event, reason, out)
+    out.reply = ActAnswer(count, f"{count} units skipped")
+
+
+def _mark_done(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome) -> None:
+    olds = (BLOCKED, QUEUED, RUNNING, FAILED, SKIPPED, CANCELED)
+    _possible(targets, olds, "marked done")
+    total = 0
+    for step, units in targets:
+        chosen = range(step.units) if units is None else units
+        asked = tuple(unit for unit in chosen if step.state[unit] != DONE)
+        if asked:
+            ask_verify(farm, step, asked, "mark-done", event.who, event.now_us, out)
+            total += len(asked)
+    reason = event.reason or f"{event.who} says the files are there"
+    out.rows.append(
+        HistoryRow(
+            farm.next_seq(), event.now_us, job.id, "mark-done", "", f"{total} units", reason, event.who
+        )
+    )
+    out.reply = ActAnswer(total, f"{total} units are marked done once their files are verified")
+
+
+_ON_JOB = {"pause": _pause, "resume": _resume, "priority": _priority, "archive": _archive}
+_ON_UNITS = {"cancel": _cancel, "retry": _retry, "skip": _skip, "mark-done": _mark_done}

@@ -1,0 +1,104 @@
+"""Which steps a node can take: capability by class, fit by what is free now.
+
+The next room to read is ``farm.core.place``, which picks among what fits.
+"""
+
+from __future__ import annotations
+
+from farm.core.state import Farm, Node, NodeClass, Shape, Step
+from farm.model.failures import NODE_FAILURES_PER_STEP
+from farm.model.states import NodeState
+from farm.model.versions import version_ok
+
+
+def refusal(shape: Shape, node: Node) -> str:
+    """Why a node of this class can never take the shape; "" when it can."""
+    facts, need = node.facts, shape.requires
+    if shape.pools and node.pool not in shape.pools:
+        return f"is in pool {node.pool or '(none)'}, not {' or '.join(sorted(shape.pools))}"
+    if shape.site and node.site != shape.site:
+        return f"is at site {node.site}, not {shape.site}"
+    if shape.renderer not in facts.renderers:
+        return f"does not run the renderer {shape.renderer}"
+    if shape.app:
+        versions = [app.version for app in facts.apps if app.name == shape.app]
+        if not versions:
+            return f"has no {shape.app}"
+        if shape.version and not any(version_ok(version, shape.version) for version in versions):
+            return f"has {shape.app} {', '.join(versions)}, not {shape.version}"
+    for name, wanted in shape.attributes.items():
+        have = facts.attributes.get(name)
+        if have is None or (wanted not in ("*", have)):
+            return f"has {name}={have}, not {wanted}" if have is not None else f"has no attribute {name}"
+    total = facts.total
+    if need.cores > total.cores:
+        return f"has {total.cores} cores, not {need.cores}"
+    if need.ram_mib > total.ram_mib:
+        return f"has {total.ram_mib} MiB of memory, not {need.ram_mib}"
+    if need.gpus:
+        able = sum(gpu.vram_mib >= need.vram_mib for gpu in facts.gpus)
+        if able < need.gpus:
+            return f"has {able} GPUs of {need.vram_mib} MiB, not {need.gpus}"
+    return ""
+
+
+def capable_shapes(farm: Farm, node: Node) -> list[Shape]:
+    """Shapes the node could take when empty; worked out once per class and shape."""
+    klass: NodeClass = node.klass
+    if klass.known < len(farm.shapes):
+        shapes = list(farm.shapes.values())
+        klass.capable += [shape for shape in shapes[klass.known :] if not refusal(shape, node)]
+        klass.known = len(shapes)
+    return klass.capable
+
+
+def fits(shape: Shape, node: Node) -> bool:
+    """Whether the shape fits in what the node has free now."""
+    need = shape.requires
+    if shape.whole and node.attempts:
+        return False
+    if need.cores > node.cores_free or need.ram_mib > node.ram_free:
+        return False
+    return not need.gpus or len(pick_gpus(shape, node)) == need.gpus
+
+
+def pick_gpus(shape: Shape, node: Node) -> tuple[int, ...]:
+    """The GPUs the shape would get: lowest indices with enough memory."""
+    need = shape.requires
+    if not need.gpus:
+        return ()
+    memory = {gpu.index: gpu.vram_mib for gpu in node.facts.gpus}
+    able = [index for index in node.gpus_free if memory.get(index, 0) >= need.vram_mib]
+    return tuple(able[: need.gpus])
+
+
+def able_nodes(farm: Farm, step: Step) -> list[Node]:
+    """Nodes in service that could ever take the step."""
+    shape = step.shape
+    return [
+        node
+        for node in farm.nodes.values()
+        if node.enabled
+        and node.state in (NodeState.ONLINE, NodeState.SUSPECT)
+        and shape in capable_shapes(farm, node)
+    ]
+
+
+def excluded(farm: Farm, step: Step, node: Node) -> bool:
+    """Whether the node failed too often for the step while another able node has not."""
+    failures = step.node_failures
+    if failures.get(node.id, 0) < NODE_FAILURES_PER_STEP:
+        return False
+    return any(
+        failures.get(other.id, 0) < NODE_FAILURES_PER_STEP
+        for other in able_nodes(farm, step)
+        if other is not node
+    )
+
+
+def avoided(farm: Farm, step: Step, unit: int, node: Node) -> bool:
+    """Whether the unit failed on this node and there is an able node it did not fail on."""
+    note = step.notes.get(unit)
+    if note is None or node.id not in note.failed_on:
+        return False
+    return any(other.id not in note.failed_on for other in able_nodes(farm, step))

@@ -1,0 +1,103 @@
+"""The money meter: every interval's node cost splits over the attempts on the node; the rest is idle.
+
+An interval ends whenever the set of attempts on the node changes, never at a tick: so a replay of the
+stored rows cuts time at the same points and gives the same nano-USD.  Costs telescope from an origin, so
+that the parts of any number of intervals add up to the whole exactly.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from farm.core.rows import MeterRow
+from farm.core.state import Attempt, Farm, Node
+from farm.model.money import rate_cost, split_cost
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+
+
+def advance(node: Node, now_us: int) -> None:
+    """Charges the time since the last cut to the node's attempts, the rest to idle."""
+    since_us = node.metered_us
+    if not node.meter_on or now_us <= since_us:
+        return
+    node.metered_us = now_us
+    if not node.meter_rate:
+        return
+    amount = rate_cost(node.meter_rate, since_us, now_us, node.origin_us)
+    node.total_nano += amount
+    attempts = node.attempts
+    if not attempts:
+        node.idle_nano += amount
+        return
+    if len(attempts) == 1:
+        (attempt,) = attempts.values()
+        part = amount * attempt.share_ppm // 1_000_000
+        # Largest remainder between two parties; a tie goes to the attempt.
+        if (amount * attempt.share_ppm) % 1_000_000 * 2 >= 1_000_000:
+            part += 1
+        attempt.charge_nano += part
+        node.idle_nano += amount - part
+        return
+    parts, idle = split_cost(amount, [attempt.share_ppm for attempt in attempts.values()])
+    for attempt, part in zip(attempts.values(), parts, strict=True):
+        attempt.charge_nano += part
+    node.idle_nano += idle
+
+
+def projected(node: Node, now_us: int) -> tuple[int, dict[int, int], int]:
+    """What ``advance`` would make of (total, charge by attempt id, idle), without doing it."""
+    charges = {attempt.id: attempt.charge_nano for attempt in node.attempts.values()}
+    if not node.meter_on or now_us <= node.metered_us or not node.meter_rate:
+        return node.total_nano, charges, node.idle_nano
+    amount = rate_cost(node.meter_rate, node.metered_us, now_us, node.origin_us)
+    parts, idle = split_cost(amount, [attempt.share_ppm for attempt in node.attempts.values()])
+    for attempt, part in zip(node.attempts.values(), parts, strict=True):
+        charges[attempt.id] += part
+    return node.total_nano + amount, charges, node.idle_nano + idle
+
+
+def start(node: Node, now_us: int, rate_nano_h: int) -> None:
+    """Starts the meter at a rate; a running meter with the same rate just goes on."""
+    if node.meter_on and node.meter_rate == rate_nano_h:
+        return
+    advance(node, now_us)
+    node.meter_on = True
+    node.meter_rate = rate_nano_h
+    node.origin_us = node.metered_us = now_us
+
+
+def stop(node: Node, at_us: int) -> None:
+    """Stops the meter as of ``at_us``, which may lie in the past (last heartbeat)."""
+    advance(node, at_us)
+    node.meter_on = False
+
+
+def meter_row(farm: Farm, node: Node) -> MeterRow:
+    """The row that stores the node's meter as it is."""
+    charges = {attempt.id: attempt.charge_nano for attempt in node.attempts.values()}
+    return MeterRow(
+        node.id,
+        farm.next_seq(),
+        int(node.meter_on),
+        node.origin_us,
+        node.metered_us,
+        node.meter_rate,
+        node.total_nano,
+        node.idle_nano,
+        node.waste_nano,
+        _ENCODE(charges),
+    )
+
+
+def waste_of(attempt: Attempt, now_us: int) -> int:
+    """The part of an attempt's charge that bought nothing.
+
+    None of it when all its units got done (start-up is useful then); otherwise all but the share of the
+    attempt's time that went into units that got done.
+    """
+    if not attempt.wasted:
+        return 0
+    lasted_us = max(1, now_us - attempt.started_us)
+    useful_us = min(attempt.useful_us, lasted_us)
+    return attempt.charge_nano - attempt.charge_nano * useful_us // lasted_us

@@ -1,0 +1,103 @@
+"""Submitting a job: numbers, steps, dependencies, conflicts, idempotence."""
+
+from __future__ import annotations
+
+from farm.core.apply import BLOCKED, QUEUED, apply_job, apply_step, token_key
+from farm.core.dependencies import note_rest, settle, unblock
+from farm.core.events import SubmitEvent
+from farm.core.outcome import Outcome, SubmitAnswer
+from farm.core.rows import HistoryRow, JobRow, StepRow
+from farm.core.state import Farm, Step
+from farm.model.errors import JobFileError
+from farm.model.frames import FrameRange
+from farm.model.jobs import JobSpec, StepSpec
+
+
+def on_submit(farm: Farm, event: SubmitEvent, out: Outcome) -> None:
+    """Stores a job.  A token that is known gives the same job back.
+
+    Raises:
+        JobFileError: A live job would write the same file.
+    """
+    spec = event.spec
+    if spec.token:
+        known = farm.tokens.get(token_key(spec.user, spec.token))
+        if known is not None:
+            out.reply = SubmitAnswer(known, True)
+            return
+    check_conflicts(farm, spec)
+    row = JobRow(
+        farm.next_job,
+        farm.next_seq(),
+        spec.name,
+        spec.user,
+        spec.project,
+        spec.priority,
+        spec.token,
+        int(spec.paused),
+        event.now_us,
+        event.source,
+    )
+    out.rows.append(row)
+    apply_job(farm, row, spec)
+    job = farm.jobs[row.id]
+    for index, step_spec in enumerate(spec.steps):
+        frames = step_spec.frame_range()
+        waits = bool(step_spec.after) or step_spec.existing == "skip"
+        step_row = StepRow(
+            farm.next_step,
+            farm.next_seq(),
+            job.id,
+            index,
+            step_spec.name,
+            event.apps[index],
+            int(event.whole[index]),
+            len(frames) if frames is not None else 1,
+            BLOCKED if waits else QUEUED,
+        )
+        out.rows.append(step_row)
+        apply_step(farm, step_row)
+    reason = f"submitted by {spec.user}" if spec.user else "submitted"
+    out.rows.append(
+        HistoryRow(farm.next_seq(), event.now_us, job.id, "job", "", job.shown().value, reason, spec.user)
+    )
+    for step in job.steps:
+        if step.check_existing and not step.unmet:
+            unblock(farm, step, "", event.now_us, out)
+        settle(farm, step, event.now_us, out)
+    note_rest(farm, job, event.now_us, out)
+    out.reply = SubmitAnswer(job.id, False)
+
+
+def check_conflicts(farm: Farm, spec: JobSpec) -> None:
+    """Refuses a job that would write a file that a live job (or another step of it) writes.
+
+    Compared are mapped patterns whose frames overlap.
+
+    Raises:
+        JobFileError: Names the pattern, the frames and the other step.
+    """
+    own: dict[str, list[StepSpec]] = {}
+    for index, step in enumerate(spec.steps):
+        for output_index, output in enumerate(step.outputs):
+            path = f"steps[{index}].outputs[{output_index}].pattern"
+            frames = step.frame_range()
+            for other_spec in own.setdefault(output.pattern, []):
+                if _overlap(frames, other_spec.frame_range()):
+                    raise JobFileError(f"step {other_spec.name!r} writes {output.pattern} too", path)
+            own[output.pattern].append(step)
+            for other in farm.patterns.get(output.pattern, ()):
+                if _live(other) and _overlap(frames, other.frames):
+                    raise JobFileError(
+                        f"{other.address} is still writing {output.pattern}",
+                        path,
+                        hint="wait for it, or cancel it",
+                    )
+
+
+def _live(step: Step) -> bool:
+    return step.job.open_units > 0
+
+
+def _overlap(one: FrameRange | None, other: FrameRange | None) -> bool:
+    return one is None or other is None or one.intersects(other)
