@@ -10,8 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-
-from farm.broker.bulk import BulkThread, LeaseBook
+from farm.broker.bulk import KEY_LENGTH, BulkThread, LeaseBook
 from farm.broker.keydesk import KeyDesk
 from farm.broker.loop import Loop
 from farm.broker.ports import KeyRecord, Store
@@ -38,6 +37,8 @@ log = logging.getLogger("overcrank.broker")
 
 #: How long a broker whose disk failed waits between looks whether it works again.
 RETRY_S = 5.0
+#: Bytes a log may exceed its cap by: the agent's own lines that say what was dropped.
+LOG_MARGIN = 64 * 1024
 
 
 class Broker:
@@ -167,9 +168,8 @@ class Broker:
                 link.bulk,
                 keyring,
                 book,
-                LogStore(places.logs),
+                LogStore(places.logs, cap=options.log_cap_bytes + LOG_MARGIN),
                 PreviewStore(places.previews),
-                options.log_cap_bytes,
             )
             bulk.start()
             stack.callback(bulk.stop)
@@ -230,7 +230,7 @@ def _fill_book(book: LeaseBook, core: Core, store: Store) -> None:
     for lease in store.recent_leases(20_000):
         step, node = state.steps.get(lease.step_id), state.nodes.get(lease.node_id)
         if step is not None and node is not None:
-            book.note(step.job.id, step.spec.name, lease.no, node.key)
+            book.note(step.job.id, step.spec.name, lease.no, node.key[:KEY_LENGTH])
 
 
 def _local(listen: str, port: int) -> str:
@@ -264,5 +264,3 @@ def _path_rules(rules: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
             raise CallError(f"path rule {rule!r} is not SOURCE=TARGET")
         pairs.append((source, target))
     return tuple(pairs)
-
-

@@ -14,6 +14,7 @@ from farm.model.errors import OvercrankError, PeerError
 from farm.model.ids import STEP_NAME
 from farm.model.roles import Role
 from farm.protocol.bulk import (
+    PIECE,
     AnyBulkIn,
     BulkErrorMsg,
     LogAckMsg,
@@ -32,16 +33,43 @@ from farm.transport.sockets import Socket, recv_nowait, send_nowait
 
 log = logging.getLogger("overcrank.bulk")
 
+#: Characters of a public key; what follows in a node's key is its slice.
+KEY_LENGTH = 40
+
+
+class Appended(Protocol):
+    """What is held after a piece: the size to go on from, and why it was not taken ("" = it was)."""
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def reason(self) -> str: ...
+
+
+class Page(Protocol):
+    """A part of a log."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def data(self) -> bytes: ...
+    @property
+    def ended(self) -> bool: ...
+
 
 class Logs(Protocol):
     """Where logs are kept (``farm.storage.logs``)."""
 
-    def append(self, job: int, step: str, no: int, offset: int, data: bytes, *, end: bool = False) -> int:
-        """Stores a piece; returns the log's size now."""
+    def append(
+        self, job: int, step: str, no: int, offset: int, data: bytes, *, end: bool = False
+    ) -> Appended:
+        """Stores the part of a piece that is not held yet."""
         ...
 
-    def read(self, job: int, step: str, no: int, offset: int, limit: int) -> tuple[int, int, bytes, bool]:
-        """Offset, size, data and whether the log has ended."""
+    def read(self, job: int, step: str, no: int, offset: int = 0, limit: int = PIECE) -> Page:
+        """A page."""
         ...
 
     def close(self) -> None:
@@ -52,8 +80,8 @@ class Logs(Protocol):
 class Previews(Protocol):
     """Where previews are kept (``farm.storage.previews``)."""
 
-    def put(self, job: int, step: str, unit: int, data: bytes) -> None:
-        """Stores the newest preview of a unit."""
+    def put(self, job: int, step: str, unit: int, no: int, data: bytes) -> bool:
+        """Keeps a preview unless a later attempt's is held."""
         ...
 
     def get(self, job: int, step: str, unit: int) -> bytes:
@@ -86,7 +114,7 @@ class BulkThread(threading.Thread):
     """Serves the bulk socket until stopped."""
 
     def __init__(
-        self, socket: Socket, keyring: Keyring, book: LeaseBook, logs: Logs, previews: Previews, log_cap: int
+        self, socket: Socket, keyring: Keyring, book: LeaseBook, logs: Logs, previews: Previews
     ) -> None:
         super().__init__(name="bulk", daemon=True)
         self._socket = socket
@@ -94,7 +122,6 @@ class BulkThread(threading.Thread):
         self._book = book
         self._logs = logs
         self._previews = previews
-        self._log_cap = log_cap
         self._codec = bulk_in_codec()
         self._waker = Waker()
         self._stopping = False
@@ -158,19 +185,16 @@ class BulkThread(threading.Thread):
                     return LogAckMsg(message.attempt, -1, reason)
                 return PreviewAckMsg(message.attempt, message.unit, reason)
             if isinstance(message, PreviewPutMsg):
-                self._previews.put(message.job, message.step, message.unit, message.data)
+                self._previews.put(message.job, message.step, message.unit, message.no, message.data)
                 return PreviewAckMsg(message.attempt, message.unit)
-            room = max(0, self._log_cap + 4096 - message.offset)
-            size = self._logs.append(
-                message.job, message.step, message.no, message.offset, message.data[:room], end=message.end
+            kept = self._logs.append(
+                message.job, message.step, message.no, message.offset, message.data, end=message.end
             )
-            return LogAckMsg(message.attempt, size)
+            return LogAckMsg(message.attempt, kept.size, kept.reason)
         if role == Role.AGENT:
             raise PeerError("an agent's key reads no logs or previews")
         if isinstance(message, LogGetMsg):
-            offset, size, data, ended = self._logs.read(
-                message.job, message.step, message.no, message.offset, message.limit
-            )
-            return LogPageMsg(message.id, offset, size, data, ended)
+            page = self._logs.read(message.job, message.step, message.no, message.offset, message.limit)
+            return LogPageMsg(message.id, page.offset, page.size, page.data, page.ended)
         assert isinstance(message, PreviewGetMsg)
         return PreviewMsg(message.id, self._previews.get(message.job, message.step, message.unit))

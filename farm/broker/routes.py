@@ -47,6 +47,11 @@ from farm.protocol.session import BrokerSession, accept_hello, never_arrived
 log = logging.getLogger("overcrank.broker")
 
 
+def node_key(key: str, slice_index: int) -> str:
+    """What identifies a node: its agent's key, and the slice when a key has several."""
+    return f"{key}/{slice_index}" if slice_index else key
+
+
 class Routes:
     """Takes messages off the control socket one by one.
 
@@ -141,7 +146,7 @@ class Routes:
         answer: HelloAnswer = s.apply(
             HelloEvent(
                 s.now_us,
-                session.key,
+                node_key(session.key, agent.facts.slice),
                 agent.facts,
                 pool,
                 site or "local",

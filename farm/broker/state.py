@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from farm.broker.bulk import LeaseBook
+from farm.broker.bulk import KEY_LENGTH, LeaseBook
 from farm.broker.keydesk import KeyDesk
 from farm.broker.outbound import Outbound
 from farm.broker.ports import Store
@@ -110,7 +110,7 @@ class BrokerState:
         for row in rows:
             if type(row) is LeaseRow:
                 step = farm.steps[row.step_id]
-                self.book.note(step.job.id, step.spec.name, row.no, farm.nodes[row.node_id].key)
+                self.book.note(step.job.id, step.spec.name, row.no, farm.nodes[row.node_id].key[:KEY_LENGTH])
 
     def _template(self, step_id: int) -> msgspec.Raw:
         template = self._templates.get(step_id)

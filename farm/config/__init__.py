@@ -1,1 +1,1 @@
-"""Every option once: type, default, unit, help."""
+"""Every option once: type, default, unit, help; and the places a farm's files live in."""

@@ -35,6 +35,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
         apps: Installed applications; several versions of one allowed.
         renderers: Renderers the agent's administrator allows and that can run here.
         attributes: Free attributes (``os=linux`` and the administrator's own).
+        slice: Which slice of the machine this is, from 0; a key may have one node per slice.
         slices: How many agents share the machine's rate evenly.
         software: Version of Overcrank.
     """
@@ -47,6 +48,7 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     apps: tuple[AppInfo, ...] = ()
     renderers: tuple[str, ...] = ()
     attributes: dict[str, str] = {}
+    slice: int = 0
     slices: int = 1
     software: str = ""
 

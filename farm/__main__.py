@@ -1,0 +1,6 @@
+"""``python -m farm`` is the `farm` command."""
+
+from farm.cli.main import entry
+
+if __name__ == "__main__":
+    entry()

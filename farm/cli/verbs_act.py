@@ -1,0 +1,83 @@
+"""The verbs that change work: pause, resume, cancel, retry, skip, mark-done, priority, archive.
+
+What belongs here: the call and its words.  Whether it may be done, and by whom, is the broker's to say.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from farm.cli.command import Command, address_of, connect
+from farm.model.errors import CallError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from farm.cli.console import Console
+
+#: Actions on a whole job only.
+_WHOLE_JOB = frozenset({"pause", "resume", "priority", "archive"})
+
+
+def _setup(action: str, parser: argparse.ArgumentParser) -> None:
+    if action in _WHOLE_JOB:
+        parser.add_argument("addresses", metavar="JOB", nargs="+", help="address of a job, e.g. J12")
+    else:
+        parser.add_argument("addresses", metavar="ADDRESS", nargs="+", help="J12, J12/beauty or J12/beauty/17-20")
+    parser.add_argument("--reason", default="", help="why, for those who look at the job later")
+
+
+def _setup_priority(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("address", metavar="JOB", help="address of a job, e.g. J12")
+    parser.add_argument("value", metavar="PRIORITY", type=int, help="0 to 100, 100 first")
+    parser.add_argument("--reason", default="", help="why, for those who look at the job later")
+
+
+def _act(action: str, arguments: argparse.Namespace, console: Console) -> int:
+    whole = action in _WHOLE_JOB
+    addresses = [address_of(text, whole_job=whole) for text in arguments.addresses]
+    for address in addresses:
+        if address.attempt is not None:
+            raise CallError(f"{address} is an attempt", hint=f"say {str(address).partition('@')[0]}")
+    return _send(action, [str(address) for address in addresses], "", arguments, console)
+
+
+def _priority(arguments: argparse.Namespace, console: Console) -> int:
+    address = address_of(arguments.address, whole_job=True)
+    if not 0 <= arguments.value <= 100:
+        raise CallError(f"a priority is 0 to 100, not {arguments.value}")
+    return _send("priority", [str(address)], str(arguments.value), arguments, console)
+
+
+def _send(
+    action: str, addresses: list[str], value: str, arguments: argparse.Namespace, console: Console
+) -> int:
+    done = []
+    with connect(arguments) as farm:
+        for address in addresses:
+            reply = farm.act(action, address, value, reason=arguments.reason)
+            done.append({"address": address, "changed": reply.changed, "message": reply.message})
+            if not console.json:
+                console.line(reply.message or f"{address}: {action}")
+    if console.json:
+        console.document({"action": action, "results": done})
+    return 0
+
+
+def _command(action: str, *examples: str) -> Command:
+    setup: Callable[[argparse.ArgumentParser], None] = partial(_setup, action)
+    return Command(setup, partial(_act, action), examples)
+
+
+COMMANDS = {
+    "pause": _command("pause", "farm pause J12", "farm pause J12 J13 --reason 'waiting for textures'"),
+    "resume": _command("resume", "farm resume J12"),
+    "cancel": _command("cancel", "farm cancel J12", "farm cancel J12/beauty/17-20"),
+    "retry": _command("retry", "farm retry J12", "farm retry J12/beauty/17"),
+    "skip": _command("skip", "farm skip J12/beauty/17"),
+    "mark-done": _command("mark-done", "farm mark-done J12/beauty/17-20 --reason 'rendered by hand'"),
+    "archive": _command("archive", "farm archive J12"),
+    "priority": Command(_setup_priority, _priority, ("farm priority J12 75",)),
+}

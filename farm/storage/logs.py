@@ -1,0 +1,235 @@
+"""Logs of attempts as files: ``<root>/J12/beauty/7.log``, pieces appended where they belong.
+
+What belongs here: files, offsets and limits.  What must not: who may read or write (the broker's bulk
+thread decides that before it calls), or sockets.  Used by one thread.
+
+While an attempt runs its file is called ``7.log.open``; the end marker renames it, so that whether a log
+has ended outlives the broker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections import OrderedDict
+from pathlib import Path
+from typing import NamedTuple
+
+from farm.model.errors import CallError, StorageError
+from farm.model.ids import STEP_NAME
+from farm.storage.troubles import file_trouble
+
+#: Most bytes kept of one attempt.
+CAP = 1 << 30
+#: Most bytes returned at once.
+PAGE = 256 * 1024
+#: Files held open between pieces; a farm's agents each write one or two logs at a time.
+HANDLES = 64
+
+
+class Appended(NamedTuple):
+    """What is held after a piece: the size to go on from, and why the piece was not taken ("" = it was)."""
+
+    size: int
+    reason: str = ""
+
+
+class Page(NamedTuple):
+    """A part of a log: where it starts, how long the log is now, whether it has ended."""
+
+    offset: int
+    size: int
+    data: bytes
+    ended: bool
+
+
+class LogStore:
+    """Attempts' logs below a folder.
+
+    An attempt is given by its job's number, its step's name and its number within the step.  Every method
+    may raise CallError (these are no job, step and number) and StorageError (the disk is full or broken).
+    """
+
+    def __init__(self, root: Path | str, *, cap: int = CAP, handles: int = HANDLES) -> None:
+        """Logs below ``root``, which is made (0700) with the first of them.
+
+        Args:
+            root: The folder.
+            cap: Most bytes kept of one attempt.
+            handles: Most files held open.
+        """
+        self.root = Path(root)
+        self._cap = cap
+        self._most = max(1, handles)
+        self._handles: OrderedDict[tuple[int, str, int], int] = OrderedDict()
+
+    def append(
+        self, job: int, step: str, no: int, offset: int, data: bytes, *, end: bool = False
+    ) -> Appended:
+        """Appends the part of a piece that is not held yet.
+
+        A repeated piece, or one that overlaps, changes nothing that is held.  A piece that would leave a gap
+        is refused: the sender goes on from ``size``.  What goes beyond the cap is dropped, and said so.
+
+        Args:
+            job, step, no: The attempt.
+            offset: Where the piece belongs.
+            data: The piece.
+            end: Nothing follows this piece.
+        """
+        path = self._path(job, step, no)
+        if offset < 0:
+            raise CallError(f"J{job}/{step}@{no}: a log has no offset {offset}")
+        size = None if (job, step, no) in self._handles else _size(path)
+        if size is not None:
+            behind = offset + len(data) > size
+            return Appended(size, "the log has ended already" if behind else "")
+        handle = self._handle(job, step, no, path)
+        try:
+            size = os.fstat(handle).st_size
+            if offset > size:
+                return Appended(size, f"the log holds {size} bytes, a piece at {offset} would leave a gap")
+            new = data[size - offset :][: max(0, self._cap - size)]
+            size = _write(handle, new, size)
+            dropped = offset + len(data) > size
+            if end:
+                os.fsync(handle)
+                self._drop((job, step, no))
+                _open_name(path).replace(path)
+        except OSError as error:
+            # What was written of the piece is right and stays; the sender learns the size next time.
+            self._drop((job, step, no))
+            raise file_trouble(path, error) from error
+        if dropped:
+            return Appended(size, f"the log is full at {self._cap} bytes, the rest is dropped")
+        return Appended(size)
+
+    def read(self, job: int, step: str, no: int, offset: int = 0, limit: int = PAGE) -> Page:
+        """A page of a log, empty where there is none.
+
+        Args:
+            job, step, no: The attempt.
+            offset: Where to start; negative counts from the end.
+            limit: Most bytes; never more than PAGE.
+        """
+        path = self._path(job, step, no)
+        for name, ended in ((path, True), (_open_name(path), False), (path, True)):
+            # The third look is for a log that ended between the first two.
+            try:
+                handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise file_trouble(name, error, "read") from error
+            try:
+                size = os.fstat(handle).st_size
+                start = max(0, size + offset) if offset < 0 else min(offset, size)
+                data = os.pread(handle, max(0, min(limit, PAGE, size - start)), start)
+            except OSError as error:
+                raise file_trouble(name, error, "read") from error
+            finally:
+                os.close(handle)
+            return Page(start, size, data, ended)
+        return Page(0, 0, b"", False)
+
+    def size(self, job: int, step: str, no: int) -> int:
+        """How many bytes are held."""
+        path = self._path(job, step, no)
+        return _size(path) or _size(_open_name(path)) or 0
+
+    def remove_job(self, job: int) -> None:
+        """Removes all logs of a job."""
+        folder = self.root / job_folder(job)
+        for key in [key for key in self._handles if key[0] == job]:
+            self._drop(key)
+        try:
+            shutil.rmtree(folder)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise file_trouble(folder, error, "removed") from error
+
+    def close(self) -> None:
+        """Closes every file; the store may be used again."""
+        for key in list(self._handles):
+            self._drop(key)
+
+    # -- files --
+
+    def _path(self, job: int, step: str, no: int) -> Path:
+        if not 0 < no < 1_000_000_000:
+            raise CallError(f"J{job}/{step}: there is no attempt {no}")
+        return unit_folder(self.root, job, step) / f"{no}.log"
+
+    def _handle(self, job: int, step: str, no: int, path: Path) -> int:
+        key = (job, step, no)
+        handle = self._handles.get(key)
+        if handle is not None:
+            self._handles.move_to_end(key)
+            return handle
+        name = _open_name(path)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise file_trouble(name, error) from error
+        self._handles[key] = handle
+        while len(self._handles) > self._most:
+            self._drop(next(iter(self._handles)))
+        return handle
+
+    def _drop(self, key: tuple[int, str, int]) -> None:
+        handle = self._handles.pop(key, None)
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                os.close(handle)
+
+
+def unit_folder(root: Path, job: int, step: str) -> Path:
+    """The folder of a step's files below a root.
+
+    Step names start with a letter or ``_`` and hold no separator, so none leads out of the root; anything
+    else is refused here whatever was checked before.
+
+    Raises:
+        CallError: No job has that number, or no step that name.
+    """
+    if not isinstance(step, str) or not STEP_NAME.match(step):
+        raise CallError(f"{step!r} is not the name of a step")
+    return root / job_folder(job) / step
+
+
+def job_folder(job: int) -> str:
+    """Name of the folder of a job's files.
+
+    Raises:
+        CallError: No job has that number.
+    """
+    if not 0 < job < 10**15:
+        raise CallError(f"there is no job {job}")
+    return f"J{job}"
+
+
+def _open_name(path: Path) -> Path:
+    return path.with_name(path.name + ".open")
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.lstat().st_size
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise file_trouble(path, error, "read") from error
+
+
+def _write(handle: int, data: bytes, offset: int) -> int:
+    """Writes all of it and returns the offset behind it."""
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(handle, view, offset)
+        if count == 0:
+            raise StorageError("a log takes no more bytes")
+        view, offset = view[count:], offset + count
+    return offset
