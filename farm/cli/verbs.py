@@ -51,7 +51,9 @@ VERBS: tuple[Verb, ...] = (
     Verb("pause", "let running frames finish and start no more", "verbs_act", _ACT),
     Verb("resume", "go on with what was paused", "verbs_act", _ACT),
     Verb("cancel", "stop a job, a step or frames for good", "verbs_act", _ACT),
-    Verb("retry", "render again what failed or was canceled, or any frames that are named", "verbs_act", _ACT),
+    Verb(
+        "retry", "render again what failed or was canceled, or any frames that are named", "verbs_act", _ACT
+    ),
     Verb("skip", "do without frames; what depends on them goes on", "verbs_act", _ACT),
     Verb("mark-done", "verify files that are there and count frames as done", "verbs_act", _ACT),
     Verb("priority", "set a job's priority (0-100, 100 first)", "verbs_act", _ACT),

@@ -25,7 +25,9 @@ def _setup(action: str, parser: argparse.ArgumentParser) -> None:
     if action in _WHOLE_JOB:
         parser.add_argument("addresses", metavar="JOB", nargs="+", help="address of a job, e.g. J12")
     else:
-        parser.add_argument("addresses", metavar="ADDRESS", nargs="+", help="J12, J12/beauty or J12/beauty/17-20")
+        parser.add_argument(
+            "addresses", metavar="ADDRESS", nargs="+", help="J12, J12/beauty or J12/beauty/17-20"
+        )
     parser.add_argument("--reason", default="", help="why, for those who look at the job later")
 
 

@@ -36,7 +36,9 @@ def _setup(parser: argparse.ArgumentParser) -> None:
 
     helps = {option.name: option.help for option in options()}
     for flag, name, metavar in _FLAGS:
-        parser.add_argument(flag, dest=f"option_{name}", metavar=metavar, help=helps.get(name, "").replace("%", "%%"))
+        parser.add_argument(
+            flag, dest=f"option_{name}", metavar=metavar, help=helps.get(name, "").replace("%", "%%")
+        )
     add_leash(parser)
 
 

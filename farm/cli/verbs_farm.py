@@ -211,7 +211,9 @@ def _grouped(names: Iterable[str]) -> list[str]:
 
 def _setup_spend(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", nargs="?", default="", help="only this job, e.g. J12")
-    parser.add_argument("--by", choices=_SPEND_BY, default="job", help="one line for each of these (default job)")
+    parser.add_argument(
+        "--by", choices=_SPEND_BY, default="job", help="one line for each of these (default job)"
+    )
 
 
 def _spend(arguments: argparse.Namespace, console: Console) -> int:
@@ -263,7 +265,9 @@ def _shutdown(arguments: argparse.Namespace, console: Console) -> int:
         return 0
     console.line(f"the broker of {name} stops")
     if running:
-        console.line(f"{plural(running, 'frame')} still running on agents: they go on and report when it is back")
+        console.line(
+            f"{plural(running, 'frame')} still running on agents: they go on and report when it is back"
+        )
     return 0
 
 
@@ -273,7 +277,11 @@ COMMANDS = {
     "node": Command(
         _setup_node,
         _node,
-        ("farm node drain ws-12 --reason 'fan is loud'", "farm node enable ws-12", "farm node forget old-box"),
+        (
+            "farm node drain ws-12 --reason 'fan is loud'",
+            "farm node enable ws-12",
+            "farm node forget old-box",
+        ),
     ),
     "gpus": Command(_setup_gpus, _gpus, ("farm gpus", "farm gpus --json")),
     "spend": Command(_setup_spend, _spend, ("farm spend", "farm spend J12", "farm spend --by user --json")),

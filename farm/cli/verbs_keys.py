@@ -47,7 +47,9 @@ def _keys(arguments: argparse.Namespace, console: Console) -> int:
             raise CallError("an agent's key has no user", hint="leave --user out")
         if not 0 < arguments.ttl_s <= 30 * 86400:
             raise CallError(f"--ttl-s: {arguments.ttl_s:g} is not between 0 and {30 * 86400} (30 days)")
-        fields = {name: getattr(arguments, name) for name in ("role", "user", "pool", "site", "label", "ttl_s")}
+        fields = {
+            name: getattr(arguments, name) for name in ("role", "user", "pool", "site", "label", "ttl_s")
+        }
     elif action == "revoke":
         fields = {"key": arguments.key}
     with connect(arguments) as farm:
@@ -98,7 +100,11 @@ def _join(arguments: argparse.Namespace, console: Console) -> int:
 
     token = sys.stdin.read() if arguments.token == "-" else arguments.token
     name, answer = join(token, name=arguments.name or arguments.farm, label=arguments.label or _own_label())
-    who = f"agents of pool {answer.pool or '(none)'}" if answer.role == "agent" else f"{answer.role} {answer.user}"
+    who = (
+        f"agents of pool {answer.pool or '(none)'}"
+        if answer.role == "agent"
+        else f"{answer.role} {answer.user}"
+    )
     if console.json:
         console.document(
             {
@@ -137,5 +143,9 @@ COMMANDS = {
             "farm keys revoke kim@ws-12",
         ),
     ),
-    "join": Command(_setup_join, _join, ("farm join ovc1-...", "farm join - < token.txt", "farm join ovc1-... --name studio")),
+    "join": Command(
+        _setup_join,
+        _join,
+        ("farm join ovc1-...", "farm join - < token.txt", "farm join ovc1-... --name studio"),
+    ),
 }

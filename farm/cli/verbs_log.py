@@ -20,7 +20,9 @@ _TAIL_BYTES = 64 * 1024
 
 def _setup_log(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "address", metavar="ADDRESS", help="J12/beauty/17, J12/stitch or J12/beauty@7; default: the last attempt"
+        "address",
+        metavar="ADDRESS",
+        help="J12/beauty/17, J12/stitch or J12/beauty@7; default: the last attempt",
     )
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the attempt has ended")
     parser.add_argument("-n", "--tail", type=int, metavar="LINES", help="only the last so many lines")
@@ -31,7 +33,9 @@ def _setup_log(parser: argparse.ArgumentParser) -> None:
 def _log(arguments: argparse.Namespace, console: Console) -> int:
     address = address_of(arguments.address)
     if address.step is None:
-        raise CallError(f"{address} has many logs", hint=f"name a step or a frame, e.g. J{address.job}/beauty/17")
+        raise CallError(
+            f"{address} has many logs", hint=f"name a step or a frame, e.g. J{address.job}/beauty/17"
+        )
     if arguments.tail is not None and (arguments.tail < 0 or arguments.offset):
         raise CallError("--tail is a number of lines, and goes without --offset")
     with connect(arguments) as farm:
@@ -107,13 +111,13 @@ def last_attempt(farm: Farm, address: Address) -> int:
         return address.attempt
     if address.frames is not None:
         reply = farm.frames(str(address))
-        numbers = [
-            row.attempt for rows in reply.steps.values() for row in rows if row.attempt is not None
-        ]
+        numbers = [row.attempt for rows in reply.steps.values() for row in rows if row.attempt is not None]
     else:
         numbers = [row.no for row in farm.attempts(str(address), limit=1).attempts]
     if not numbers:
-        raise UnknownName(f"{address} was not attempted yet, so there is no log", hint=f"see `farm why {address}`")
+        raise UnknownName(
+            f"{address} was not attempted yet, so there is no log", hint=f"see `farm why {address}`"
+        )
     return max(numbers)
 
 
@@ -140,7 +144,9 @@ def _tail_offset(farm: Farm, job: int, step: str, number: int, lines: int) -> in
 
 
 def _setup_preview(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("address", metavar="ADDRESS", help="a frame or a single step: J12/beauty/17, J12/stitch")
+    parser.add_argument(
+        "address", metavar="ADDRESS", help="a frame or a single step: J12/beauty/17, J12/stitch"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", required=True, help="JPEG file to write")
 
 

@@ -85,11 +85,7 @@ def _options(console: Console) -> int:
     found = options()
     if console.json:
         console.document(
-            {
-                "options": [
-                    {field: getattr(one, field) for field in one.__struct_fields__} for one in found
-                ]
-            }
+            {"options": [{field: getattr(one, field) for field in one.__struct_fields__} for one in found]}
         )
     else:
         console.table(
@@ -103,6 +99,11 @@ COMMANDS = {
     "schema": Command(
         _setup,
         _schema,
-        ("farm schema job > job.schema.json", "farm schema renderers", "farm schema renderer blender", "farm schema options"),
+        (
+            "farm schema job > job.schema.json",
+            "farm schema renderers",
+            "farm schema renderer blender",
+            "farm schema options",
+        ),
     )
 }
