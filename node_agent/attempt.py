@@ -297,13 +297,13 @@ class Attempt:
                 raise destination_trouble(error, plan.files.folders[0], "cannot write to") from error
         if ended.order is not None and ended.order.failure is None:
             if not self.held.open_units():
-                self._warn_last(ended.order.reason)
+                self._warn_last(invocation, ended.order.reason)
             return True
         if end.failure is None and not invocation.frames and not last:
             return True
         self._judge(plan, invocation.frames, end, ended.seconds)
-        if end.crashed and not self.held.open_units():
-            self._warn_last(end.reason)
+        if end.crashed:
+            self._warn_last(invocation, end.reason)
         if end.failure is None:
             return True
         if end.failure in WHOLE or not invocation.frames:
@@ -315,14 +315,19 @@ class Attempt:
             return False
         return True
 
-    def _warn_last(self, reason: str) -> None:
-        """The program ended badly after its last unit was done: that unit's report says so."""
+    def _warn_last(self, invocation: Invocation, reason: str) -> None:
+        """The program ended badly after its last frame was done: that frame's report says so."""
         checker = self._checker
-        if checker is not None:
+        unit = self.held.unit_of(invocation.frames[-1] if invocation.frames else None)
+        if checker is None or unit is None:
+            return
+        warning = f"the files are good, but {reason}"
+        with self._desk.lock:
+            checker.warnings.setdefault(unit.index, warning)
             checker.last[:] = [
-                report
-                if report.warning or report.outcome != DONE
-                else msgspec.structs.replace(report, warning=f"the files are good, but {reason}")
+                msgspec.structs.replace(report, warning=report.warning or warning)
+                if report.unit == unit.index and report.outcome == DONE
+                else report
                 for report in checker.last
             ]
 

@@ -129,16 +129,18 @@ class Link:
     def _turn(self) -> float | None:
         """One round; returns how long nothing needs to be done, in seconds."""
         try:
+            if self._retry_us is not None and self._now_us() >= self._retry_us:
+                self._retry_us = None
+                self._redial()
             self._receive()
             self._connect()
             if self._session.phase is Phase.OPEN:
                 self._send()
         except FarmUnreachable as error:
-            # Said again for as long as the refused line stands; the next try is set already then.
-            if self._retry_us is None or self._now_us() >= self._retry_us:
+            # Said again for as long as the refused line stands; then the next try is set already.
+            if self._retry_us is None:
                 self._lost_session()
                 self._refused(str(error))
-                self._line.reconnect_later()
         except PeerError as error:
             log.error("event=peer-error reason=%s", error)
             self._lost_session()
@@ -222,10 +224,6 @@ class Link:
         now = self._now_us()
         line, session = self._line, self._session
         if self._retry_us is not None:
-            if now >= self._retry_us:
-                self._retry_us = None
-                self._deadline_us = 0
-                line.reconnect()
             return
         if line.connections != self._connection:
             self._connection = line.connections

@@ -17,11 +17,12 @@ from farm.broker.ports import KeyRecord, Store
 from farm.broker.state import Addresses, BrokerState
 from farm.config.options import BrokerOptions
 from farm.config.places import Endpoint, Places
+from farm.config.rules import read_path_rules
 from farm.core.checkpoint import Stored, restore
 from farm.core.core import Core
 from farm.core.events import RestartEvent
 from farm.core.state import Settings
-from farm.model.errors import CallError, StorageError
+from farm.model.errors import StorageError
 from farm.model.money import parse_usd
 from farm.model.roles import Role
 from farm.protocol.agent import Timings
@@ -157,7 +158,7 @@ class Broker:
                 ),
                 rate_nano_h=parse_usd(str(options.rate_usd_h)),
                 log_cap=options.log_cap_bytes,
-                path_rules=_path_rules(options.path_rules),
+                path_rules=tuple((rule.source, rule.target) for rule in read_path_rules(options.path_rules)),
                 now_us=now_us,
             )
             book = LeaseBook()
@@ -254,13 +255,3 @@ def _addresses(options: BrokerOptions, link: ServerLink) -> Addresses:
         bulk=text(link.bulk_address.port),
         public=link.public,
     )
-
-
-def _path_rules(rules: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for rule in rules:
-        source, equals, target = rule.partition("=")
-        if not equals or not source or not target:
-            raise CallError(f"path rule {rule!r} is not SOURCE=TARGET")
-        pairs.append((source, target))
-    return tuple(pairs)

@@ -140,9 +140,11 @@ def _run_verb(rest: list[str], farm: str | None, console: Console) -> int:
         raise CallError(f"there is no verb {rest[0]!r}", hint=_near(rest[0]))
     # Imports make many objects and no garbage; looking for it would cost a tenth of the start.
     gc.disable()
-    command = load_command(verb)
-    parser = make_parser(verb, command)
-    gc.enable()
+    try:
+        command = load_command(verb)
+        parser = make_parser(verb, command)
+    finally:
+        gc.enable()
     own, program = rest[1:], None
     if "--" in own:
         place = own.index("--")

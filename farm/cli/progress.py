@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from farm.cli.console import Console
 from farm.cli.text import clean, plural
+from farm.model.errors import UnknownName
 from farm.model.states import WorkState
 from farm.protocol.client import JobRow
 from farm.sdk.client import Farm
@@ -133,8 +134,10 @@ def wait_for_job(farm: Farm, job: int, console: Console, bar: Bar | None = None)
     row: JobRow | None = None
     try:
         for mirror in farm.subscribe(f"job:{job}"):
-            if mirror.trouble or job not in mirror.jobs:
+            if mirror.trouble:
                 continue
+            if job not in mirror.jobs:
+                raise UnknownName(f"J{job} is no longer there")
             row = mirror.jobs[job]
             shown.show(row)
             if has_ended(row):

@@ -51,11 +51,10 @@ VERBS: tuple[Verb, ...] = (
     Verb("pause", "let running frames finish and start no more", "verbs_act", _ACT),
     Verb("resume", "go on with what was paused", "verbs_act", _ACT),
     Verb("cancel", "stop a job, a step or frames for good", "verbs_act", _ACT),
-    Verb(
-        "retry", "render again what failed or was canceled, or any frames that are named", "verbs_act", _ACT
-    ),
+    Verb("retry", "render again what failed or was canceled, or frames that are named", "verbs_act", _ACT),
     Verb("skip", "do without frames; what depends on them goes on", "verbs_act", _ACT),
     Verb("mark-done", "verify files that are there and count frames as done", "verbs_act", _ACT),
+    Verb("archive", "put a finished job out of sight", "verbs_act", _ACT),
     Verb("priority", "set a job's priority (0-100, 100 first)", "verbs_act", _ACT),
     Verb("status", "show the farm at a glance", "verbs_farm", _FARM),
     Verb("nodes", "list nodes", "verbs_farm", _FARM),
@@ -73,7 +72,6 @@ VERBS: tuple[Verb, ...] = (
     Verb("compare", "measure the difference between two files", "verbs_media", _MEDIA),
     Verb("schema", "print the schema of job files or a renderer's parameters", "verbs_schema", _MEDIA),
     Verb("set", "change other fields of a job", "", _LATER),
-    Verb("archive", "put a finished job out of sight", "", _LATER),
     Verb("delete", "remove a job for good", "", _LATER),
     Verb("estimate", "estimate time and cost before rendering", "", _LATER),
     Verb("budget", "set and show budgets", "", _LATER),
@@ -107,8 +105,8 @@ def help_text() -> str:
         lines.append(f"  {verb.name:<10} {verb.summary}")
     lines += [
         "",
-        "`farm VERB --help` tells more of a verb, with examples.  --farm NAME (or OVERCRANK_FARM) chooses the",
-        "farm; default: the one joined last, else this machine's.  --json prints stable JSON.",
+        "`farm VERB --help` tells more of a verb, with examples.  --farm NAME (or OVERCRANK_FARM) chooses",
+        "the farm; default: the one joined last, else this machine's.  --json prints stable JSON.",
         "Addresses: J12 a job, J12/beauty a step, J12/beauty/17-20 frames, J12/beauty@7 an attempt.",
         "Exit codes: 0 done, 1 the work failed, 2 the call was wrong, 3 the farm cannot be reached.",
     ]

@@ -204,7 +204,7 @@ def _setup_stitch(parser: argparse.ArgumentParser) -> None:
 
 
 def _stitch(arguments: argparse.Namespace, console: Console) -> int:
-    import os
+    from pathlib import Path
 
     import msgspec
 
@@ -216,7 +216,7 @@ def _stitch(arguments: argparse.Namespace, console: Console) -> int:
     from farm.sdk.disk import absolute
     from farm.sdk.submit_inputs import find_sequence
 
-    folder = os.getcwd()
+    folder = str(Path.cwd())
     pattern, text = find_sequence(absolute(arguments.pattern, folder), arguments.frames, arguments.pattern)
     frames = tuple(FrameRange.parse(text))
     plan = StitchPlan(

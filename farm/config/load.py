@@ -311,8 +311,12 @@ def _from_text(name: str, text: str, bare: Any) -> Any:
     return text
 
 
-def _size(name: str, text: str) -> int:
-    """Bytes, or MiB where the name says so, from ``1048576`` or ``1 GiB``."""
+def parse_size(text: str, unit_bytes: int = 1) -> int:
+    """A size: a bare number counts in units, ``1 GiB`` (or GB) is converted and rounded down.
+
+    Raises:
+        ValueError: The text is no size.
+    """
     match = _SIZE.match(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no size")
@@ -320,8 +324,11 @@ def _size(name: str, text: str) -> int:
         return int(match[1], 10)
     from decimal import Decimal
 
-    unit = 1 << 20 if name.endswith("_mib") else 1
-    return int(Decimal(match[1]) * _FACTORS[match[2].lower()] / unit)
+    return int(Decimal(match[1]) * _FACTORS[match[2].lower()] / unit_bytes)
+
+
+def _size(name: str, text: str) -> int:
+    return parse_size(text, unit_bytes=1 << 20 if name.endswith("_mib") else 1)
 
 
 def _check_together(made: FarmOptions, where: dict[str, str]) -> None:

@@ -306,7 +306,9 @@ def prune_private(keep: int = PRIVATE_KEPT, alive: Callable[[int], bool] | None 
 def _base(variable: str, default: str) -> Path:
     # The XDG specification: a relative path in these variables is to be ignored.
     value = os.environ.get(variable, "")
-    base = Path(value) if os.path.isabs(value) else Path.home() / default
+    base = Path(value)
+    if not base.is_absolute():
+        base = Path.home() / default
     return base / "overcrank"
 
 

@@ -17,34 +17,33 @@ from farm.core.apply import (
     RUNNING,
     apply_job_state,
     apply_result,
-    apply_spec,
-    apply_verify,
-    units_text,
 )
-from farm.core.dependencies import settle
+from farm.core.dependencies import settle, settle_request, stop_units
 from farm.core.drain import drain_node
-from farm.core.events import ReportEvent, VerifiedEvent
-from farm.core.match import able_nodes
-from farm.core.outcome import DiscardCommand, GrantCommand, Outcome, StopCommand
+from farm.core.events import ReportEvent
+from farm.core.match import preferred_nodes
+from farm.core.outcome import DiscardCommand, Outcome
 from farm.core.place import lease_adoption
-from farm.core.rows import JobStateRow, ResultRow, SpecRow, StaleRow, VerifyRow
+from farm.core.rows import JobStateRow, ResultRow, StaleRow
+from farm.core.specs import known_specs, learn_spec, review_holder, spec_difference, specs_of
 from farm.core.state import Attempt, Farm, Job, Step
 from farm.model import reports
 from farm.model.failures import PAUSE_MIN, PAUSE_SHARE, RULES
 from farm.model.ids import attempt_folder
-from farm.model.outputs import FileFacts, PictureSpec
 from farm.model.reports import UnitReport
-from farm.model.states import AttemptKind, FailureClass
+from farm.model.states import AttemptKind, FailureClass, NodeState
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 _VERIFY = AttemptKind.VERIFY
+#: Largest figure of an agent that is believed; a wilder one would not fit the store.
+_MOST = (1 << 53) - 1
 
 
 def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     """Takes the results of an attempt."""
     attempt = farm.attempts.get(event.attempt)
     node = farm.nodes.get(event.node_id)
-    if node is not None:
+    if node is not None and node.state in (NodeState.ONLINE, NodeState.SUSPECT):
         node.seen_us = event.now_us
         node.deadline_us = event.now_us + farm.settings.lost_us
     if attempt is None or attempt.nonce != event.nonce or attempt.node.id != event.node_id:
@@ -56,9 +55,13 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     for index, report in enumerate(event.units):
         if report.unit not in attempt.open:
             reason = "the unit was taken from this attempt"
+            unit = _clip(report.unit)
             out.rows.append(
-                StaleRow(farm.next_seq(), attempt.id, report.unit, event.node_id, event.now_us, reason)
+                StaleRow(farm.next_seq(), attempt.id, unit, event.node_id, event.now_us, reason)
             )
+            continue
+        if attempt.kind is _VERIFY and report.outcome not in (reports.DONE, reports.FAILED):
+            # Given back unlooked at: it stays owed, so that the request goes to another node.
             continue
         closing = event.closed and index == last and len(attempt.open) == 1
         closed_by_row = closed_by_row or closing
@@ -68,18 +71,41 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     settle(farm, step, event.now_us, out)
 
 
+def _clip(number: int) -> int:
+    """A number of an agent's, within what the store can hold."""
+    return max(-_MOST, min(_MOST, number))
+
+
+def _checked(step: Step, report: UnitReport) -> UnitReport:
+    """The report, figures made sane; files unlike the step's other pictures do not count as done.
+
+    An agent compares before it publishes; but two frames may both have been granted as the first one, by
+    a broker before and after a restart.
+    """
+    elapsed_us, ram_mib = max(0, _clip(report.elapsed_us)), max(0, _clip(report.ram_mib))
+    changes: dict[str, object] = {}
+    if (elapsed_us, ram_mib) != (report.elapsed_us, report.ram_mib):
+        changes = {"elapsed_us": elapsed_us, "ram_mib": ram_mib}
+    if report.outcome == reports.DONE and report.files:
+        difference = spec_difference(known_specs(step) or (), specs_of(step, report.files))
+        if difference:
+            changes |= {"outcome": reports.FAILED, "failure": FailureClass.OUTPUT.value, "reason": difference}
+    return msgspec.structs.replace(report, **changes) if changes else report
+
+
 def _settle_unit(
     farm: Farm, attempt: Attempt, report: UnitReport, now_us: int, closing: bool, out: Outcome
 ) -> None:
     step, unit = attempt.step, report.unit
+    report = _checked(step, report)
     old = step.state[unit]
     failure, reason = "", report.reason
-    if report.outcome == reports.DONE:
+    if attempt.kind is _VERIFY:
+        new, failure = _verified_state(attempt, unit, report)
+        reason = reason or (_done_reason(attempt, report) if new == DONE else "")
+    elif report.outcome == reports.DONE:
         new = DONE
         reason = reason or _done_reason(attempt, report)
-    elif attempt.kind is _VERIFY:
-        new = QUEUED if old == BLOCKED and not step.unmet else old
-        failure = "" if attempt.verify and attempt.verify.purpose == "skip" else report.failure
     elif report.outcome == reports.FAILED:
         failure = _class_word(report.failure)
         new = next_state(step, unit, FailureClass(failure))
@@ -91,7 +117,7 @@ def _settle_unit(
         reason = reason or "given back unrendered"
     charge, waste = (0, 0)
     if closing:
-        attempt.wasted = attempt.wasted or new != DONE
+        attempt.wasted = attempt.wasted or (new != DONE and (attempt.kind is not _VERIFY or bool(failure)))
         if new == DONE and attempt.kind is AttemptKind.RENDER:
             charge, waste = _final_charge(attempt, now_us, report.elapsed_us)
         else:
@@ -115,22 +141,39 @@ def _settle_unit(
         charge,
         waste,
     )
+    if attempt.kind is _VERIFY and old == RUNNING and new == DONE:
+        stop_units(step, (unit,), "its files are there and good", out)
     out.rows.append(row)
     apply_result(farm, row)
+    if new == DONE and report.outcome == reports.DONE:
+        # Before the attempt is closed: else a frame that waits would take its place.
+        learn_spec(farm, step, unit, report.files, out)
+    review_holder(farm, step, out)
     if closing:
         _after_close(farm, attempt, now_us, out)
-    if new == DONE:
-        _learn_spec(farm, attempt, unit, report.files, out)
-    elif attempt.kind is not _VERIFY:
-        _holder_gone(farm, step, attempt, unit, now_us, out)
-        if failure:
-            _consequences(farm, attempt, unit, FailureClass(failure), reason, now_us, out)
+    if failure and attempt.kind is not _VERIFY:
+        _consequences(farm, attempt, unit, FailureClass(failure), reason, now_us, out)
+
+
+def _verified_state(attempt: Attempt, unit: int, report: UnitReport) -> tuple[int, str]:
+    """Where a unit goes after a look at its existing files, and the failure to tell of.
+
+    A look that was asked for to skip what exists counts only while the unit waits for it: what was
+    canceled, retried or blocked again since then has a newer will behind it.
+    """
+    step = attempt.step
+    old = step.state[unit]
+    skip = attempt.verify is not None and attempt.verify.purpose == "skip"
+    waits = old == BLOCKED and not step.unmet
+    if report.outcome == reports.DONE and (waits or not skip):
+        return DONE, ""
+    return (QUEUED if waits else old), ("" if skip or old == DONE else _class_word(report.failure))
 
 
 def _final_charge(attempt: Attempt, now_us: int, more_useful_us: int) -> tuple[int, int]:
     meter.advance(attempt.node, now_us)
     attempt.useful_us += more_useful_us
-    waste = meter.waste_of(attempt, now_us)
+    waste = meter.waste_of(attempt, attempt.node.metered_us)
     attempt.useful_us -= more_useful_us
     return attempt.charge_nano, waste
 
@@ -176,16 +219,22 @@ def _consequences(
     if rule.pauses_job and not job.paused:
         note = step.notes.get(unit)
         nodes_left = note is not None and any(
-            other.id not in note.failed_on for other in able_nodes(farm, step)
+            other.id not in note.failed_on for other in preferred_nodes(farm, step)
         )
         if note is not None and (note.counts.get(failure.value, 0) > (rule.cap or 0) or not nodes_left):
             pause_job(farm, job, f"paused itself: {reason}", now_us, out)
-    if not job.paused and step.state[unit] == FAILED:
-        counts = job.counts()
-        if counts[FAILED] >= PAUSE_MIN and counts[FAILED] >= PAUSE_SHARE * sum(counts) and job.open_units:
-            pause_job(
-                farm, job, f"paused itself: {counts[FAILED]} of {sum(counts)} frames have failed", now_us, out
-            )
+    if step.state[unit] == FAILED:
+        _pause_if_many_failed(farm, job, now_us, out)
+
+
+def _pause_if_many_failed(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
+    if job.paused or not job.open_units:
+        return
+    counts = job.counts()
+    if counts[FAILED] >= PAUSE_MIN and counts[FAILED] >= PAUSE_SHARE * sum(counts):
+        pause_job(
+            farm, job, f"paused itself: {counts[FAILED]} of {sum(counts)} frames have failed", now_us, out
+        )
 
 
 def pause_job(farm: Farm, job: Job, reason: str, now_us: int, out: Outcome) -> None:
@@ -206,7 +255,8 @@ def end_attempt(
     meter.advance(node, now_us)
     owed = sorted(attempt.open)
     attempt.wasted = attempt.wasted or bool(owed)
-    charge, waste = attempt.charge_nano, meter.waste_of(attempt, now_us)
+    # A lost attempt was charged to its last heartbeat, so what it did is measured against that time.
+    charge, waste = attempt.charge_nano, meter.waste_of(attempt, node.metered_us)
     # A verify lease moves no unit: one bare closing row, and its request waits for another node.
     units = [-1] if attempt.kind is _VERIFY or not owed else owed
     for unit in units:
@@ -238,30 +288,20 @@ def end_attempt(
         )
         out.rows.append(row)
         apply_result(farm, row)
-        if unit >= 0:
-            _holder_gone(farm, step, attempt, unit, now_us, out)
     _after_close(farm, attempt, now_us, out)
+    if any(unit >= 0 and step.state[unit] == FAILED for unit in units):
+        _pause_if_many_failed(farm, step.job, now_us, out)
 
 
 def _after_close(farm: Farm, attempt: Attempt, now_us: int, out: Outcome) -> None:
     """Settles the verify request of a closed attempt, and the units that waited for its specification."""
     request = attempt.verify
     if request is not None:
-        left = tuple(unit for unit in request.units if unit in attempt.open)
-        if left:
-            request.units, request.leased = left, False
-        else:
-            row = VerifyRow(
-                request.id, farm.next_seq(), request.step_id, units_text(request.units), request.purpose,
-                request.who, now_us, 1,
-            )  # fmt: skip
-            out.rows.append(row)
-            apply_verify(farm, row)
+        settle_request(farm, request, tuple(attempt.open), now_us, out)
     step = attempt.step
     for key in [key for key in step.waiting if key[0] == attempt.id]:
         del step.waiting[key]
-    if step.spec_holder is not None and step.spec_holder[0] == attempt.id:
-        _holder_gone(farm, step, attempt, step.spec_holder[1], now_us, out)
+    review_holder(farm, step, out)
 
 
 def _stale(farm: Farm, event: ReportEvent, out: Outcome) -> None:
@@ -269,19 +309,26 @@ def _stale(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     reason = "the attempt is closed or was leased to another"
     for report in event.units or (None,):
         unit = report.unit if report is not None else -1
-        out.rows.append(StaleRow(farm.next_seq(), event.attempt, unit, event.node_id, event.now_us, reason))
+        out.rows.append(
+            StaleRow(farm.next_seq(), _clip(event.attempt), _clip(unit), event.node_id, event.now_us, reason)
+        )
     if not event.kept:
         return
     lost = farm.lost.get(event.attempt)
     node = farm.nodes.get(event.node_id)
     units: list[int] = []
     if lost is not None and node is not None and lost.nonce == event.nonce and lost.node_id == event.node_id:
-        step = farm.steps.get(lost.step_id)
-        if step is not None and not step.job.paused and node.cores_free > 0 and node.enabled:
+        step = farm.steps[lost.step_id]
+        if any(a.kind is AttemptKind.ADOPT and a.step is step for a in node.attempts.values()):
+            # The same report once more, while the files are being adopted.
+            return
+        if not step.job.paused and node.state is NodeState.ONLINE and node.cores_free > 0 and node.enabled:
             units = [
-                u for u in event.kept if u in lost.units and step.state[u] == QUEUED and u not in step.parked
+                u
+                for u in dict.fromkeys(event.kept)
+                if u in lost.units and step.state[u] == QUEUED and u not in step.parked
             ]
-        if units and step is not None:
+        if units:
             folder = attempt_folder(step.job.id, step.spec.name, lost.no, lost.nonce)
             # The nonce need only be unguessable by others; it is this agent's own secret already.
             lease_adoption(
@@ -289,96 +336,3 @@ def _stale(farm: Farm, event: ReportEvent, out: Outcome) -> None:
             )
             return
     out.commands.append(DiscardCommand(event.node_id, event.attempt))
-
-
-# ---------------------------------------------------------------- specifications and grants
-
-
-def on_verified(farm: Farm, event: VerifiedEvent, out: Outcome) -> None:
-    """A unit's files are good and wait: grant, reject, or let it wait for the first frame."""
-    attempt = farm.attempts.get(event.attempt)
-    if (
-        attempt is None
-        or attempt.nonce != event.nonce
-        or attempt.node.id != event.node_id
-        or event.unit not in attempt.open
-    ):
-        out.commands.append(
-            StopCommand(event.node_id, event.attempt, "the attempt does not hold this unit", (event.unit,))
-        )
-        return
-    step = attempt.step
-    if step.specs is None:
-        step.specs = event.specs
-        step.spec_holder = (attempt.id, event.unit)
-        out.commands.append(GrantCommand(event.node_id, attempt.id, event.unit, ""))
-        return
-    _judge(farm, step, attempt, event.unit, event.specs, out)
-
-
-def _judge(
-    farm: Farm, step: Step, attempt: Attempt, unit: int, specs: tuple[PictureSpec | None, ...], out: Outcome
-) -> None:
-    difference = spec_difference(step.specs or (), specs)
-    if not difference:
-        out.commands.append(GrantCommand(attempt.node.id, attempt.id, unit, ""))
-    elif step.spec_holder is None:
-        out.commands.append(GrantCommand(attempt.node.id, attempt.id, unit, difference))
-    else:
-        step.waiting[(attempt.id, unit)] = specs
-
-
-def spec_difference(known: tuple[PictureSpec | None, ...], specs: tuple[PictureSpec | None, ...]) -> str:
-    """In words, how pictures differ from the step's specification; "" when they do not."""
-    for expected, found in zip(known, specs, strict=False):
-        if expected is not None and found is not None:
-            text = expected.difference(found)
-            if text:
-                return f"the picture {text} as the first frame of the step"
-    return ""
-
-
-def _learn_spec(farm: Farm, attempt: Attempt, unit: int, files: tuple[FileFacts, ...], out: Outcome) -> None:
-    """The first done frame's specification becomes the step's."""
-    step = attempt.step
-    if not step.asks or not step.spec.outputs:
-        return
-    holder = step.spec_holder
-    if step.specs is not None and holder is None:
-        return
-    if holder is not None and holder != (attempt.id, unit) and step.counts[DONE] > 1:
-        return
-    found: list[PictureSpec | None] = [None] * len(step.spec.outputs)
-    for file in files:
-        if 0 <= file.output < len(found):
-            found[file.output] = file.spec
-    row = SpecRow(farm.next_seq(), step.id, unit, _ENCODE(tuple(found)))
-    out.rows.append(row)
-    apply_spec(farm, row)
-    _wake_waiting(farm, step, out)
-
-
-def _holder_gone(farm: Farm, step: Step, attempt: Attempt, unit: int, now_us: int, out: Outcome) -> None:
-    """The unit whose specification others waited for did not get done: the next one takes its place."""
-    step.waiting.pop((attempt.id, unit), None)
-    if step.spec_holder != (attempt.id, unit):
-        return
-    step.spec_holder = None
-    step.specs = None
-    for (other_id, other_unit), specs in list(step.waiting.items()):
-        other = farm.attempts.get(other_id)
-        del step.waiting[(other_id, other_unit)]
-        if other is not None and other_unit in other.open:
-            step.specs, step.spec_holder = specs, (other_id, other_unit)
-            out.commands.append(GrantCommand(other.node.id, other_id, other_unit, ""))
-            break
-    if step.spec_holder is not None:
-        _wake_waiting(farm, step, out)
-
-
-def _wake_waiting(farm: Farm, step: Step, out: Outcome) -> None:
-    for (attempt_id, unit), specs in list(step.waiting.items()):
-        del step.waiting[(attempt_id, unit)]
-        attempt = farm.attempts.get(attempt_id)
-        if attempt is not None and unit in attempt.open:
-            _judge(farm, step, attempt, unit, specs, out)

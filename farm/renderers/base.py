@@ -152,12 +152,14 @@ class Problem(msgspec.Struct, frozen=True):
         text: In words an artist understands, with the line's own detail.
         fatal: True: the chunk cannot succeed whatever the exit code says (e.g. "skipping frame").
         frame: The frame it concerns, when known.
+        warning: True: people should see it, but it never explains a failure.
     """
 
     failure: FailureClass
     text: str
     fatal: bool = False
     frame: int | None = None
+    warning: bool = False
 
 
 LogEvent = Progress | FrameStarted | FrameFinished | Problem
@@ -243,7 +245,9 @@ def read_params(renderer: Renderer, params: dict[str, Any], path: str = "params"
     for key in params:
         if key not in known:
             raise JobFileError(
-                f"{renderer.name} has no parameter {key!r}", f"{path}.{key}", hint="it has " + ", ".join(known)
+                f"{renderer.name} has no parameter {key!r}",
+                f"{path}.{key}",
+                hint="it has " + ", ".join(known),
             )
     try:
         return msgspec.convert(params, renderer.params_type)

@@ -13,6 +13,7 @@ A ``Farm`` is used from one thread.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, TypeVar
@@ -81,6 +82,8 @@ class Farm:
         self._session = PeerSession(client_codec(), _hello)
         self._bulk_codec = bulk_out_codec()
         self._greeted_on = -1
+        self._greetings = 0
+        self._news: deque[Any] = deque()
         self._id = 0
 
     @classmethod
@@ -253,21 +256,28 @@ class Farm:
             SessionRefused: The broker refuses this key or version from now on.
         """
         mirror = Mirror()
-        mirror.snapshot(self._ask(wire.SubscribeReq, wire.SnapshotMsg, topics=topics))
+        greeting = self._follow(mirror, topics)
         yield mirror
         idle_since_s = self._clock()
         while True:
-            for message in self._receive(_SLICE_S if idle_s is None else min(_SLICE_S, idle_s)):
+            if not self._news:
+                self._news += self._receive(_SLICE_S if idle_s is None else min(_SLICE_S, idle_s))
+            while self._news:
+                message = self._news.popleft()
                 if isinstance(message, wire.DeltaMsg):
                     mirror.delta(message)
-                    yield mirror
-                    idle_since_s = self._clock()
-            if self._stale:
-                if not mirror.trouble:
+                elif isinstance(message, wire.SnapshotMsg):  # too much had changed to be told one by one
+                    mirror.snapshot(message)
+                else:
+                    continue
+                yield mirror
+                idle_since_s = self._clock()
+            if self._stale or self._greetings != greeting:
+                if self._stale and not mirror.trouble:
                     mirror.trouble = f"the connection to {self.place} was lost; dialling again"
                     yield mirror
                 try:
-                    mirror.snapshot(self._ask(wire.SubscribeReq, wire.SnapshotMsg, topics=topics))
+                    greeting = self._follow(mirror, topics)
                 except SessionRefused:
                     raise
                 except FarmUnreachable:
@@ -277,6 +287,13 @@ class Farm:
             elif idle_s is not None and self._clock() - idle_since_s >= idle_s:
                 yield mirror
                 idle_since_s = self._clock()
+
+    def _follow(self, mirror: Mirror, topics: tuple[str, ...]) -> int:
+        """Subscribes and takes the snapshot; returns the number of the greeting it belongs to."""
+        snapshot = self._ask(wire.SubscribeReq, wire.SnapshotMsg, topics=topics)
+        self._news.clear()  # what came before it is in it
+        mirror.snapshot(snapshot)
+        return self._greetings
 
     # -- logs and previews ---------------------------------------------------------------------------
 
@@ -346,6 +363,8 @@ class Farm:
         while True:
             for message in self._receive(self._left(deadline_s)):
                 if getattr(message, "id", None) != self._id:
+                    if isinstance(message, (wire.DeltaMsg, wire.SnapshotMsg)):
+                        self._news.append(message)  # of what is followed: not lost while asking
                     continue
                 if isinstance(message, wire.ErrorReply):
                     raise from_wire(message.code, message.message, message.hint)
@@ -375,6 +394,7 @@ class Farm:
             connections = self._link.connections
             self._send(self._session.greet(), deadline_s)
             self._greeted_on = connections
+            self._greetings += 1
             while self._phase is Phase.GREETING and self._link.connections == connections:
                 self._receive(self._left(deadline_s))
                 if self._phase is Phase.GREETING and self._clock() >= deadline_s:

@@ -22,6 +22,7 @@ from farm.config.places import (
 from farm.model.errors import CallError, FarmUnreachable, SessionRefused, StorageError
 from farm.protocol.bulk import JoinedMsg, JoinMsg, JoinRefusedMsg
 from farm.protocol.codec import encode, join_out_codec
+from farm.transport.addresses import HostPort
 from farm.transport.client_link import ClientLink, LinkState
 from farm.transport.keys import KeyPair, load_keypair, load_or_create_keypair
 
@@ -181,7 +182,10 @@ def join(
         places.joining_key.replace(target)
     except OSError as error:
         raise StorageError(f"{target} cannot be written: {error.strerror or error}") from error
-    remember_joined(places, msgspec.structs.replace(endpoint, farm_id=answer.farm_id))
+    bulk = endpoint.bulk
+    if answer.bulk_port:
+        bulk = str(HostPort(parsed.control.host, answer.bulk_port))
+    remember_joined(places, msgspec.structs.replace(endpoint, farm_id=answer.farm_id, bulk=bulk))
     return places.farm, answer
 
 
@@ -194,7 +198,5 @@ def _name_for(name: str | None, in_token: str, host: str) -> str:
 
 
 def _bulk_beside(host: str, control_port: int) -> str:
-    # The token names no bulk port; brokers number their three sockets in a row.
-    from farm.transport.addresses import HostPort
-
+    # The token names no bulk port; brokers number their three sockets in a row unless they say otherwise.
     return str(HostPort(host, control_port + 2))

@@ -82,6 +82,16 @@ def sequences_in(folder: str) -> list[str]:
     return sorted(patterns)
 
 
+def exists(path: str) -> bool:
+    """Whether something is there that this user can see; never an error."""
+    return os.path.exists(path)  # noqa: PTH110 - Path.exists raises for what may not be looked at
+
+
+def is_folder(path: str) -> bool:
+    """Whether a folder is there that this user can see; never an error."""
+    return os.path.isdir(path)  # noqa: PTH112 - as above
+
+
 def nearest_parent(path: str) -> str | None:
     """The nearest folder above a path that exists, None when this machine knows nothing of it."""
     folder = folder_of(path)
@@ -96,7 +106,7 @@ def nearest_parent(path: str) -> str | None:
 def is_there(path: str) -> bool:
     """Whether a path, or for a ``<UDIM>`` path any of its tiles, exists."""
     if not _UDIM.search(path):
-        return os.path.exists(path)
+        return exists(path)
     # Any four-digit tile from 1001: renderers number them row by row without an upper end.
     name = re.compile("(?:1[0-9]{3}|[2-9][0-9]{3})".join(map(re.escape, _UDIM.split(basename_of(path)))))
     try:

@@ -26,7 +26,7 @@ from farm.model.paths import (
 )
 from farm.renderers.base import Renderer, read_params
 from farm.renderers.registry import get_renderer
-from farm.sdk.disk import existing_frames, frames_there, is_there, missing_frames, nearest_parent
+from farm.sdk.disk import existing_frames, frames_there, is_folder, is_there, missing_frames, nearest_parent
 
 #: A job file longer than this is some other file.
 _MAX_BYTES = 64 * 1024 * 1024
@@ -63,8 +63,18 @@ def load_job(path: str) -> tuple[JobSpec, list[str]]:
 
 
 def job_bytes(job: JobSpec) -> bytes:
-    """The job as a job file."""
-    return msgspec.json.encode(job)
+    """The job as a job file.
+
+    Raises:
+        JobFileError: A name in it is not UTF-8 (a file name of another encoding).
+    """
+    try:
+        return msgspec.json.encode(job)
+    except UnicodeEncodeError as error:
+        near = error.object[max(0, error.start - 30) : error.end + 10].encode("utf-8", "backslashreplace")
+        raise JobFileError(
+            f"a name is not UTF-8: {near.decode()}", hint="rename the file or folder"
+        ) from error
 
 
 def with_token(job: JobSpec) -> JobSpec:
@@ -168,7 +178,9 @@ def _check_step_input(job: JobSpec, step: StepSpec, value: dict[str, Any], place
         raise JobFileError(f"there is no step {value.get('step')!r}", f"{place}.step")
     if source.name not in step.after:
         raise JobFileError(
-            f"reads step {source.name!r} but does not wait for it", place, hint=f'add "{source.name}" to after'
+            f"reads step {source.name!r} but does not wait for it",
+            place,
+            hint=f'add "{source.name}" to after',
         )
     number = value.get("output", 0)
     if not isinstance(number, int) or not 0 <= number < len(source.outputs):
@@ -194,7 +206,9 @@ def _check_frames(pattern: str, frames: FrameRange, place: str, mapper: PathMapp
     if len(missing) == len(frames):
         raise JobFileError(f"{pattern} does not exist: there is no frame of {_short(frames)}", place)
     raise JobFileError(
-        f"frames {_short(missing)} of {pattern} do not exist", place, hint="render them first, or leave them out"
+        f"frames {_short(missing)} of {pattern} do not exist",
+        place,
+        hint="render them first, or leave them out",
     )
 
 
@@ -217,7 +231,7 @@ def _asset(asset: Asset, place: str, mapper: PathMapper) -> str:
     if mapper.covers(asset.path):
         return ""
     if asset.kind == "dir":
-        there, what = os.path.isdir(asset.path), "the folder "
+        there, what = is_folder(asset.path), "the folder "
     elif asset.kind == "sequence" and has_frame_token(asset.path):
         there, what = bool(frames_there(asset.path)), "a frame of "
     else:
@@ -251,7 +265,7 @@ def _check_outputs(step: StepSpec, where: str, mapper: PathMapper) -> None:
                 place,
                 hint="if the farm sees it elsewhere, add a path rule for it",
             )
-        if not os.path.isdir(parent):
+        if not is_folder(parent):
             raise JobFileError(f"{parent} is a file, not a folder", place)
         if step.existing == "refuse":
             _refuse_existing(output.pattern, frames, place)
@@ -286,4 +300,8 @@ def _outputs(job: JobSpec) -> Iterator[tuple[str, str, FrameRange | None]]:
 
 def _short(frames: FrameRange) -> str:
     text = str(frames)
-    return text if len(text) <= _NAMED else text[: text.rindex(",", 0, _NAMED) if "," in text[:_NAMED] else _NAMED] + ",…"
+    return (
+        text
+        if len(text) <= _NAMED
+        else text[: text.rindex(",", 0, _NAMED) if "," in text[:_NAMED] else _NAMED] + ",…"
+    )

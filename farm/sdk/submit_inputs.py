@@ -7,12 +7,12 @@ not: argument parsing (``farm.cli.inputs``) and checking the job (``farm.sdk.job
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from farm.model.errors import CallError, NotBuiltYet
+from farm.model.errors import CallError, FrameRangeError, NotBuiltYet
 from farm.model.frames import FrameRange
 from farm.model.jobs import App, JobSpec, OutputSpec, StepSpec, check_job
 from farm.model.paths import (
@@ -26,7 +26,7 @@ from farm.model.paths import (
 )
 from farm.model.resources import Resources
 from farm.renderers.base import Renderer
-from farm.sdk.disk import absolute, frames_there, sequence_of, sequences_in
+from farm.sdk.disk import absolute, exists, frames_there, is_folder, sequence_of, sequences_in
 from farm.sdk.jobfile import load_job
 from farm.sdk.params import read_assignments
 
@@ -119,7 +119,7 @@ def make_job(options: SubmitOptions, folder: str | None = None) -> tuple[JobSpec
         CallError: The options do not say what to do, or contradict each other.
         JobFileError: A job file, or the job made, has a wrong field.
     """
-    folder = folder or os.getcwd()
+    folder = folder or str(Path.cwd())
     if options.file.lower().endswith(".json") and not options.renderer and options.program is None:
         return _from_job_file(options, folder)
     maker = _Maker(options, folder)
@@ -149,7 +149,8 @@ def _from_job_file(options: SubmitOptions, folder: str) -> tuple[JobSpec, list[s
     for field in options.__struct_fields__:
         if field not in _WITH_JOB_FILE and getattr(options, field) != getattr(empty, field):
             raise CallError(
-                f"--{field.replace('_', '-')} does not go with a job file", hint=f"write it into {options.file}"
+                f"--{field.replace('_', '-')} does not go with a job file",
+                hint=f"write it into {options.file}",
             )
     job, warnings = load_job(absolute(options.file, folder))
     changes: dict[str, Any] = {
@@ -179,7 +180,8 @@ class _Maker:
         options = self._options
         if options.program is not None and options.renderer not in ("", "command"):
             raise CallError(
-                f"-- PROGRAM goes with the command renderer, not {options.renderer}", hint="leave --renderer out"
+                f"-- PROGRAM goes with the command renderer, not {options.renderer}",
+                hint="leave --renderer out",
             )
         if options.program is not None or options.renderer == "command":
             return self._command()
@@ -211,7 +213,8 @@ class _Maker:
             self.name = renderer.name
         if not options.frames:
             raise CallError(
-                f"{options.file or renderer.name}: which frames?", hint="say so with --frames, e.g. --frames 1-100"
+                f"{options.file or renderer.name}: which frames?",
+                hint="say so with --frames, e.g. --frames 1-100",
             )
         extension = _EXTENSION.get(renderer.name, "")
         if renderer.name == "blender":
@@ -234,7 +237,7 @@ class _Maker:
         if self._options.renderer:
             return False
         path = absolute(self._options.file, self._folder)
-        return has_frame_token(path) or os.path.isdir(path) or _takes(path, "ffmpeg")
+        return has_frame_token(path) or is_folder(path) or _takes(path, "ffmpeg")
 
     def _pictures(self) -> list[StepSpec]:
         options = self._options
@@ -245,14 +248,17 @@ class _Maker:
             raise CallError(f"--filter goes with ffmpeg, not {options.renderer}")
         if not has_frame_token(path) and basename_of(path).lower().endswith(_clip_suffixes()):
             if options.renderer == "stitch":
-                raise CallError(f"{options.file} is a clip; stitch joins pictures", hint="use --renderer ffmpeg")
+                raise CallError(
+                    f"{options.file} is a clip; stitch joins pictures", hint="use --renderer ffmpeg"
+                )
             return [self._clip(path)]
-        pattern = self._find_pattern(path)
+        pattern, frames = find_sequence(path, options.frames, options.file)
         self.name = _stem(basename_of(pattern).replace("#", "").replace(".", " ").strip() or "sequence")
-        frames = self._sequence_frames(pattern)
         if not options.filter:
             if options.renderer == "ffmpeg" and not (options.encode or self._wants_movie()):
-                raise CallError("there is nothing to do", hint="give --filter, --encode, or -o with a movie's name")
+                raise CallError(
+                    "there is nothing to do", hint="give --filter, --encode, or -o with a movie's name"
+                )
             return [self._stitch_pattern(pattern, frames)]
         if options.renderer == "stitch":
             raise CallError("stitch has no --filter", hint="leave --renderer out")
@@ -281,37 +287,6 @@ class _Maker:
         extension = _MOVIE_EXTENSION.get(encode, path.rpartition(".")[2])
         pattern, kind = resolve_output(self._output(), "filter", extension, "single")
         return self._step("filter", "ffmpeg", "single", params, [OutputSpec(pattern, kind)])
-
-    def _find_pattern(self, path: str) -> str:
-        if has_frame_token(path):
-            return path
-        if os.path.isdir(path):
-            found = sequences_in(path)
-            if len(found) == 1:
-                return found[0]
-            if not found:
-                raise CallError(f"there is no sequence in {path}")
-            names = ", ".join(basename_of(pattern) for pattern in found[:6])
-            raise CallError(f"there are {len(found)} sequences in {path}", hint=f"name one: {names}")
-        pattern = sequence_of(path)
-        hint = f"for all of them write {pattern}" if pattern else "write a pattern, e.g. shot.####.png"
-        raise CallError(f"{self._options.file} is one picture, not a sequence", hint=hint)
-
-    def _sequence_frames(self, pattern: str) -> str:
-        """The frames asked for, else those on the disk, which must have no gaps."""
-        if self._options.frames:
-            return self._options.frames
-        found = frames_there(pattern)
-        if not found:
-            raise CallError(f"there is no frame of {pattern}", hint="is it the right folder? else give --frames")
-        frames = FrameRange.from_frames(found)
-        if not frames.is_single_run:
-            whole = FrameRange.from_frames(range(found[0], found[-1] + 1))
-            raise CallError(
-                f"{pattern} lacks frames {whole.difference(frames)}",
-                hint=f"render them, or work on what is there with --frames {frames}",
-            )
-        return str(frames)
 
     def _stitch_pattern(self, pattern: str, frames: str) -> StepSpec:
         params: dict[str, Any] = {"input": pattern, "frames": frames} | self._stitch_params()
@@ -346,12 +321,16 @@ class _Maker:
         texts = " ".join(str(part) for part in params["command"])
         if not options.frames:
             if "{frame" in texts.replace("{{", ""):
-                raise CallError("the command has {frame} or {frames}, but which are they?", hint="give --frames")
+                raise CallError(
+                    "the command has {frame} or {frames}, but which are they?", hint="give --frames"
+                )
             if options.encode:
                 raise CallError("--encode joins frames; the command has none", hint="give --frames")
             outputs = []
             if options.output:
-                pattern, kind = resolve_output(self._output(), "command", _extension_of(options.output), "single")
+                pattern, kind = resolve_output(
+                    self._output(), "command", _extension_of(options.output), "single"
+                )
                 outputs = [OutputSpec(pattern, "single" if kind == "sequence" else kind)]
             return [self._step("command", "command", "single", params, outputs)]
         if not options.output:
@@ -416,8 +395,6 @@ class _Maker:
         params: dict[str, Any] = {}
         if self._options.encode:
             params["encode"] = self._options.encode
-        elif self._options.output.lower().endswith(".mkv"):
-            params["encode"] = "h264"
         if self._options.rate:
             params["rate"] = self._options.rate
         return params
@@ -441,7 +418,7 @@ class _Maker:
         options = self._options
         if kind == "per_frame":
             frames = frames or options.frames
-            FrameRange.parse(frames)
+            _check_frames(frames)
         elif options.chunk:
             raise CallError("--chunk goes with frames; this is one piece of work", hint="leave it out")
         fields: dict[str, Any] = {
@@ -482,7 +459,55 @@ class _Maker:
     def _refuse_later(self, file: str) -> None:
         for suffix, what in _LATER.items():
             if file.lower().endswith(suffix):
-                raise NotBuiltYet(f"{file}: {what} are not built yet", hint="`farm schema renderers` lists what is")
+                raise NotBuiltYet(
+                    f"{file}: {what} are not built yet", hint="`farm schema renderers` lists what is"
+                )
+
+
+def find_sequence(path: str, frames: str, given: str) -> tuple[str, str]:
+    """The pattern and frames of a sequence on this machine's disk.
+
+    Args:
+        path: A pattern, or the folder of one sequence; absolute.
+        frames: Frames asked for; empty = all that are there, which must have no gaps.
+        given: What was typed, for messages.
+
+    Raises:
+        CallError: There is no such sequence, or it has gaps; names them.
+    """
+    pattern = _find_pattern(path, given)
+    if frames:
+        _check_frames(frames)
+        return pattern, frames
+    found = frames_there(pattern)
+    if not found:
+        raise CallError(f"there is no frame of {pattern}", hint="is it the right folder? else give --frames")
+    there = FrameRange.from_frames(found)
+    if not there.is_single_run:
+        whole = FrameRange.from_frames(range(found[0], found[-1] + 1))
+        raise CallError(
+            f"{pattern} lacks frames {whole.difference(there)}",
+            hint=f"render them, or work on what is there with --frames {there}",
+        )
+    return pattern, str(there)
+
+
+def _find_pattern(path: str, given: str) -> str:
+    if has_frame_token(path):
+        return path
+    if is_folder(path):
+        found = sequences_in(path)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise CallError(f"there is no sequence in {path}")
+        names = ", ".join(basename_of(pattern) for pattern in found[:6])
+        raise CallError(f"there are {len(found)} sequences in {path}", hint=f"name one: {names}")
+    if not exists(path):
+        raise CallError(f"{path} does not exist")
+    pattern = sequence_of(path)
+    hint = f"for all of them write {pattern}" if pattern else "write a pattern, e.g. shot.####.png"
+    raise CallError(f"{given} is one picture, not a sequence", hint=hint)
 
 
 def _pairs(texts: tuple[str, ...], flag: str) -> list[tuple[str, str]]:
@@ -493,6 +518,16 @@ def _pairs(texts: tuple[str, ...], flag: str) -> list[tuple[str, str]]:
             raise CallError(f"{flag} {text!r} is not NAME=VALUE")
         found.append((key, value))
     return found
+
+
+def _check_frames(text: str) -> None:
+    try:
+        FrameRange.parse(text)
+    except FrameRangeError as error:
+        place = f" (character {error.position + 1})" if text.strip() else ""
+        raise FrameRangeError(
+            f"--frames {text!r}: {error.message}{place}", error.position, hint=error.hint
+        ) from error
 
 
 def _chunk(text: str) -> int | str:
@@ -510,7 +545,7 @@ def _takes(path: str, renderer: str) -> bool:
 
 
 def _clip_suffixes() -> tuple[str, ...]:
-    from farm.renderers.checks import MOVIE_SUFFIXES as CLIPS  # noqa: N811 - more than a job may write
+    from farm.renderers.checks import MOVIE_SUFFIXES as CLIPS
 
     return CLIPS
 
@@ -522,6 +557,3 @@ def _stem(path: str) -> str:
 
 def _extension_of(path: str) -> str:
     return basename_of(path).rpartition(".")[2] if "." in basename_of(path) else ""
-
-
-Progress = Callable[[str], None]

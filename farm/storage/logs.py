@@ -170,7 +170,7 @@ class LogStore:
             return handle
         name = _open_name(path)
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(self.root, path.parent)
             handle = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
             raise file_trouble(name, error) from error
@@ -198,6 +198,13 @@ def unit_folder(root: Path, job: int, step: str) -> Path:
     if not isinstance(step, str) or not STEP_NAME.match(step):
         raise CallError(f"{step!r} is not the name of a step")
     return root / job_folder(job) / step
+
+
+def make_folders(root: Path, folder: Path) -> None:
+    """Makes a step's folder and those above it up to the root, each readable by its owner only."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def job_folder(job: int) -> str:

@@ -197,10 +197,6 @@ class MemoryStore:
         """The newest lease rows, oldest of them first."""
         return self._all(LeaseRow)[-limit:] if limit > 0 else []
 
-    def recent_leases(self, limit: int) -> list[LeaseRow]:
-        """The newest lease rows, oldest of them first."""
-        return self._all(LeaseRow)[-limit:] if limit > 0 else []
-
     def bulks_of_step(self, step_id: int, since_seq: int) -> list[BulkRow]:
         """Bulk rows of a step in order."""
         return [row for row in self._all(BulkRow) if row.step_id == step_id and row.seq > since_seq]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from farm.model.errors import CallError
 from farm.model.ids import STEP_NAME
-from farm.storage.logs import job_folder, unit_folder
+from farm.storage.logs import job_folder, make_folders, unit_folder
 from farm.storage.troubles import file_trouble
 
 #: Largest preview: one message on the bulk socket.
@@ -86,7 +86,7 @@ class PreviewStore:
         path = folder / _name(unit, no)
         partial = folder / f".{unit}.partial"
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folders(self.root, folder)
             handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             with os.fdopen(handle, "wb") as file:
                 file.write(data)

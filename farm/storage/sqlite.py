@@ -1,7 +1,7 @@
 """The farm's state in one SQLite file: raw statements on the hot path, one writer, all or nothing.
 
 What belongs here: the connection, the commit, the reads a restart and people need.  What must not: the
-meaning of a row, or SQLAlchemy (``farm.storage.upgrade`` is imported only for a database that needs it).
+meaning of a row, or SQLAlchemy.
 
 Only this connection writes and checkpoints: SQLite before 3.51.3 can corrupt a log that two connections
 reset (https://www.sqlite.org/wal.html#walresetbug), so a lock file keeps a second broker out.
@@ -10,7 +10,6 @@ reset (https://www.sqlite.org/wal.html#walresetbug), so a lock file keeps a seco
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,8 +40,8 @@ from farm.core.rows import (
     VerifyRow,
 )
 from farm.model.errors import StorageError
-from farm.storage.ddl import HEAD, STATEMENTS
-from farm.storage.ground import OwnerLock, refuse_network, refuse_orphan_log, sync_folder
+from farm.storage.database import open_database
+from farm.storage.ground import OwnerLock, refuse_network
 from farm.storage.merge import merge_by_seq
 from farm.storage.openings import named_open
 from farm.storage.tables import BY_ROW, TABLES, insert_sql, select_sql, upsert_sql
@@ -97,90 +96,10 @@ class SqliteStore:
         refuse_network(self.path.parent)
         self._lock = OwnerLock(self.path)
         try:
-            self._db = self._open(busy_s)
+            self._db = open_database(self.path, busy_s)
         except BaseException:
             self._lock.release()
             raise
-
-    # -- opening --
-
-    def _open(self, busy_s: float) -> sqlite3.Connection:
-        try:
-            fresh = not self.path.exists() or self.path.stat().st_size == 0
-        except OSError as error:
-            raise file_trouble(self.path, error, "read") from error
-        if fresh:
-            refuse_orphan_log(self.path)
-            self._create()
-        elif (db := self._connect(busy_s)) is not None:
-            return db
-        else:
-            # Imported here alone: SQLAlchemy and Alembic take longer to import than the broker to start.
-            from farm.storage.upgrade import upgrade_owned
-
-            upgrade_owned(self.path)
-        db = self._connect(busy_s)
-        if db is None:
-            raise StorageError(f"{self.path} has an unexpected schema", hint="put a backup in its place")
-        return db
-
-    def _connect(self, busy_s: float) -> sqlite3.Connection | None:
-        """The connection, or None when the schema is not the newest."""
-        try:
-            db = sqlite3.connect(self.path, timeout=busy_s, isolation_level=None, check_same_thread=False)
-        except sqlite3.Error as error:
-            raise database_trouble(self.path, error) from error
-        try:
-            try:
-                found = db.execute("SELECT version_num FROM alembic_version").fetchall()
-            except sqlite3.OperationalError as error:
-                if "no such table" not in str(error):
-                    raise
-                found = []
-            if found != [(HEAD,)]:
-                db.close()
-                return None
-            mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-            if mode != "wal":
-                raise StorageError(f"{self.path} cannot have a write-ahead log here", hint="use a local disk")
-            db.execute("PRAGMA synchronous = FULL")
-            db.execute("PRAGMA foreign_keys = ON")
-            # A file that may only be read opens well and fails at the first commit: ask now.
-            db.execute("BEGIN IMMEDIATE")
-            db.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            db.close()
-            raise database_trouble(self.path, error) from error
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _create(self) -> None:
-        """Makes a database with the newest schema, whole or not at all."""
-        work = self.path.with_name(self.path.name + ".new")
-        try:
-            work.unlink(missing_ok=True)
-            os.close(os.open(work, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-            raw = sqlite3.connect(work, isolation_level=None)
-            try:
-                raw.execute("BEGIN IMMEDIATE")
-                for statement in STATEMENTS:
-                    raw.execute(statement)
-                raw.execute("INSERT INTO alembic_version (version_num) VALUES (?)", (HEAD,))
-                raw.execute("COMMIT")
-            finally:
-                raw.close()
-            work.replace(self.path)
-            sync_folder(self.path.parent)
-        except OSError as error:
-            raise file_trouble(self.path, error, "made") from error
-        except sqlite3.Error as error:
-            raise database_trouble(self.path, error) from error
-        finally:
-            with contextlib.suppress(OSError):
-                work.unlink(missing_ok=True)
-                work.with_name(work.name + "-journal").unlink(missing_ok=True)
 
     # -- writing --
 
@@ -349,10 +268,6 @@ class SqliteStore:
         """Lease rows of a step in order."""
         first = self._first_lease(since_seq)
         return self._rows(LeaseRow, "WHERE id >= ? AND step_id = ? ORDER BY id", (first, step_id))
-
-    def recent_leases(self, limit: int) -> list[LeaseRow]:
-        """The newest lease rows, oldest of them first."""
-        return self._rows(LeaseRow, "ORDER BY id DESC LIMIT ?", (limit,))[::-1]
 
     def recent_leases(self, limit: int) -> list[LeaseRow]:
         """The newest lease rows, oldest of them first."""

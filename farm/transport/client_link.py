@@ -83,7 +83,9 @@ class ClientLink:
     """One connection to a broker's socket, used from one thread.
 
     Dials at once and again by itself after a loss.  Nothing is queued while it is down: :meth:`send` says
-    False.  ``connections`` counts the times it came up, so that a session can say hello on each.
+    False.  ``connections`` counts the times it came up, so that a session can say hello on each.  What was
+    under way in either direction when a connection ended may be lost, received but unread messages too: the
+    session above repeats what was not acknowledged.
 
     Args:
         address: The broker's socket.

@@ -4,9 +4,9 @@ What belongs here: every socket option in one place with its reason, and receive
 loop needs them.  What it may not know: messages, sessions and roles.
 
 Limits of what libzmq itself can refuse: it bounds one frame (MAXMSGSIZE), the messages waiting for one peer
-(high-water marks) and the time of a handshake, but not the number of frames of one message that never ends.
-Such a message is never delivered, and only a peer past the handshake can send it; the join socket, where any
-key passes, is the one to keep off networks one does not trust.
+(high-water marks) and the time of a handshake, but not the number of frames of one message.  Until such a
+message ends, all of it is held in memory (240 MiB sent took 230), and only then can it be dropped.  A peer
+must be past the handshake for that; on the join socket any key is, so keep that port on trusted networks.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Material of `farm demo`: scenes as scripts, and a soundtrack made by arithmetic."""

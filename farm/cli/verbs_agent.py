@@ -1,0 +1,240 @@
+"""The verb that runs render agents on this machine: one process per slice.
+
+What belongs here: the agents' key, their options files, starting and ending their processes.  What must
+not: what an agent does (``node_agent``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from farm.cli.command import Command
+from farm.cli.service import add_leash, hold_leash, on_signals, start_logging
+from farm.model.errors import CallError, FarmUnreachable
+
+if TYPE_CHECKING:
+    import argparse
+    import subprocess
+    from pathlib import Path
+
+    from farm.cli.console import Console
+    from farm.config.options import AgentOptions
+    from farm.config.places import Endpoint, Places
+
+_FLAGS = (
+    ("--agents", "agents", "N", "agents on this machine; cores, memory and GPUs are split evenly"),
+    ("--node-name", "node_name", "NAME", "name of the node (default: the host name)"),
+    ("--cores", "cores", "N", "logical processors given to the farm (default: all)"),
+    ("--ram-mib", "ram_mib", "SIZE", "memory given to the farm (default: all)"),
+    ("--scratch", "scratch", "FOLDER", "folder for temporary files"),
+    ("--log-level", "log_level", "LEVEL", "least severe kind of message that is logged"),
+)
+
+
+def _setup(parser: argparse.ArgumentParser) -> None:
+    for flag, name, metavar, text in _FLAGS:
+        parser.add_argument(flag, dest=f"option_{name}", metavar=metavar, help=text)
+    parser.add_argument(
+        "--attribute", action="append", metavar="K=V", help="attribute of the node (repeatable)"
+    )
+    parser.add_argument("--allow", action="append", metavar="RENDERER", help="run only these (repeatable)")
+    parser.add_argument("--deny", action="append", metavar="RENDERER", help="never run these (repeatable)")
+    parser.add_argument(
+        "--app", action="append", default=[], metavar="PATH", help="further application to offer (repeatable)"
+    )
+    parser.add_argument("--join", metavar="TOKEN", help="join a farm with an agent's token first")
+    parser.add_argument("--pool", default="", help="pool, when the broker runs on this machine")
+    parser.add_argument("--site", default="", help="site, when the broker runs on this machine")
+    parser.add_argument("--drain-on-term", action="store_true", help="on SIGTERM finish what runs")
+    parser.add_argument("--damage-frame", type=int, metavar="N", help="FAULT INJECTION: spoil this frame's files")
+    parser.add_argument("--pause-before-publish", default="", metavar="FIFO", help="FAULT INJECTION for tests")
+    add_leash(parser)
+
+
+def _run(arguments: argparse.Namespace, console: Console) -> int:
+    import logging
+    import threading
+
+    from farm.config.load import load_agent_options
+    from farm.config.places import Places, farm_name
+
+    name = farm_name(arguments.farm)
+    if arguments.join:
+        from farm.sdk.connect import join
+
+        name, answer = join(arguments.join, name=arguments.farm, label=_label())
+        if answer.role != "agent":
+            raise CallError(f"that token is for the role {answer.role}", hint="invite with --role agent")
+    flags = {key: getattr(arguments, f"option_{key}") for _, key, _, _ in _FLAGS}
+    flags |= {
+        "attributes": tuple(arguments.attribute) if arguments.attribute else None,
+        "allow_renderers": tuple(arguments.allow) if arguments.allow else None,
+        "deny_renderers": tuple(arguments.deny) if arguments.deny else None,
+    }
+    options = load_agent_options(name, {key: value for key, value in flags.items() if value is not None})
+    start_logging(options.log_level)
+    places = Places(name)
+    endpoint = _endpoint_and_key(places, name, arguments)
+    stop = threading.Event()
+    on_signals(stop.set)
+    hold_leash(arguments.leash, stop.set)
+    files = [_write_options(places, endpoint, options, arguments, index) for index in range(options.agents)]
+    logging.getLogger("overcrank.agent").info("starting farm=%s agents=%s", name, len(files))
+    if not console.json:
+        console.line(f"{len(files)} agents join farm {name} at {endpoint.control}; Ctrl-C stops them")
+        console.flush()
+    return _tend([_start(file) for file in files], stop)
+
+
+def _label() -> str:
+    import platform
+
+    return platform.node() or "agent"
+
+
+def _endpoint_and_key(places: Places, name: str, arguments: argparse.Namespace) -> Endpoint:
+    """Where the broker is.  On its own machine the agents' key is made known to it here.
+
+    Raises:
+        FarmUnreachable: No broker runs here and no farm was joined.
+    """
+    from farm.config.places import read_endpoint
+    from farm.transport.keys import load_or_create_keypair
+
+    local = read_endpoint(places.endpoint)
+    if local is not None and not local.process_gone and places.admin_key.exists():
+        from farm.sdk.client import Farm
+
+        places.make()
+        pair = load_or_create_keypair(places.agent_key)
+        with Farm.connect(name) as farm:
+            farm.keys(
+                "keys-add",
+                role="agent",
+                key=pair.public,
+                label=f"agents of {_label()}",
+                pool=arguments.pool,
+                site=arguments.site,
+            )
+        return local
+    joined = read_endpoint(places.joined)
+    if joined is not None and places.agent_key.exists():
+        if arguments.pool or arguments.site:
+            raise CallError("pool and site are fixed by the join token", hint="invite with --pool and --site")
+        return joined
+    raise FarmUnreachable(
+        f"no broker of farm {name} runs here and no agent's key was joined",
+        hint="start `farm broker`, or join with `farm agent --join TOKEN`",
+    )
+
+
+def _write_options(
+    places: Places, endpoint: Endpoint, options: AgentOptions, arguments: argparse.Namespace, index: int
+) -> Path:
+    import platform
+
+    from farm.config.rules import read_path_rules
+    from node_agent.options import AgentOptions as OneAgent
+    from node_agent.options import write_options
+
+    base = options.node_name or platform.node() or "node"
+    folder = places.state / "agents" / str(index)
+    file = folder / "options.json"
+    write_options(
+        file,
+        OneAgent(
+            name=base if options.agents == 1 else f"{base}-{index + 1}",
+            state_dir=str(folder),
+            control=endpoint.control,
+            bulk=endpoint.bulk,
+            key_file=str(places.agent_key),
+            broker_key=endpoint.public,
+            pool=arguments.pool,
+            site=arguments.site,
+            slice_index=index,
+            slice_count=options.agents,
+            cores=options.cores,
+            ram_mib=options.ram_mib,
+            attributes=_attributes(options.attributes),
+            allow_renderers=options.allow_renderers,
+            deny_renderers=options.deny_renderers,
+            app_paths=tuple(arguments.app),
+            path_rules=tuple((rule.source, rule.target) for rule in read_path_rules(options.path_rules)),
+            scratch=str(_scratch(options.scratch, index)) if options.scratch else "",
+            drain_on_term=arguments.drain_on_term,
+            log_level=options.log_level,
+            damage_frame=arguments.damage_frame,
+            pause_before_publish=arguments.pause_before_publish,
+        ),
+    )
+    return file
+
+
+def _attributes(texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise CallError(f"attribute {text!r} is not NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _scratch(folder: str, index: int) -> Path:
+    from pathlib import Path
+
+    return Path(folder).expanduser().absolute() / f"overcrank-{index}"
+
+
+def _start(options: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """One agent process; it too ends when its leash is let go."""
+    import os
+    import subprocess
+    import sys
+
+    read, write = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "node_agent", "--options", str(options), "--leash", str(read)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(read,),
+        start_new_session=True,
+    )
+    os.close(read)
+    return process, write
+
+
+def _tend(agents: list[tuple[subprocess.Popen[bytes], int]], stop: object) -> int:
+    """Waits until all agents have ended, or until told to end them; returns 1 if one failed."""
+    import os
+    import signal
+    import threading
+
+    assert isinstance(stop, threading.Event)
+    told = 0
+    while any(process.poll() is None for process, _ in agents):
+        if stop.wait(0.2):
+            stop.clear()
+            told += 1
+            for process, _ in agents:
+                if process.poll() is None:
+                    # A second request is passed on: it forces what still runs.
+                    process.send_signal(signal.SIGTERM)
+    for _, leash in agents:
+        os.close(leash)
+    codes = [process.returncode for process, _ in agents]
+    return 0 if all(code == 0 for code in codes) else max((code for code in codes if code > 0), default=1)
+
+
+COMMANDS = {
+    "agent": Command(
+        _setup,
+        _run,
+        (
+            "farm agent                                # one agent with all of this machine",
+            "farm agent --agents 2 --attribute room=b  # two halves of it",
+            "farm agent --join ovc1-... --farm studio  # of a farm elsewhere",
+            "farm agent --deny command                 # never run arbitrary programs",
+        ),
+    )
+}

@@ -1,0 +1,93 @@
+"""The keeper's thread: measures the machine, guards its memory, tidies the outbox.
+
+What belongs here: what has to happen every few seconds beside the work.  What it may not know: sessions and
+leases; attempts are only measured and, at worst, told to end.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from farm.model.errors import StorageError
+from farm.model.nodes import NodeLoad
+from farm.model.states import FailureClass
+from node_agent.attempt import Attempt
+from node_agent.memory import AttemptMemory, MemoryGuard, available_mib, trees_mib
+from node_agent.outbox import Outbox
+from node_agent.probe import disk_free_mib
+from node_agent.process import Order
+
+log = logging.getLogger("overcrank.agent")
+
+
+class Keeper:
+    """Periodic care of one agent.
+
+    Attributes:
+        load: How busy the machine was at the last look, None before the first.
+        period_s: Time between two looks.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        guard: MemoryGuard,
+        scratch: Path,
+        attempts: Callable[[], list[Attempt]],
+        supervisor_pid: Callable[[], int],
+        period_s: float = 2.0,
+    ) -> None:
+        self.load: NodeLoad | None = None
+        self.period_s = period_s
+        self._outbox = outbox
+        self._guard = guard
+        self._scratch = scratch
+        self._attempts = attempts
+        self._supervisor_pid = supervisor_pid
+        self._end = threading.Event()
+        self._harden = False
+
+    def end(self) -> None:
+        """Ends the thread."""
+        self._end.set()
+
+    def run(self) -> None:
+        """Body of the keeper's thread."""
+        while True:
+            try:
+                self.look()
+            except Exception:
+                log.exception("event=keeper-failed")
+            if self._end.wait(self.period_s):
+                return
+
+    def look(self) -> None:
+        """One look at everything."""
+        free = available_mib()
+        try:
+            disk = disk_free_mib(self._scratch)
+        except StorageError:
+            disk = 0
+        self.load = NodeLoad(psutil.cpu_percent(interval=None), free, disk)
+        self._outbox.tidy()
+        self._memory(free)
+
+    def _memory(self, free_mib: int) -> None:
+        running = {str(attempt.held.attempt): attempt for attempt in self._attempts() if attempt.pid}
+        if not running:
+            return
+        used = trees_mib({key: attempt.pid for key, attempt in running.items()}, self._supervisor_pid())
+        uses = []
+        for key, attempt in running.items():
+            attempt.used_memory(used.get(key, 0))
+            uses.append(AttemptMemory(key, attempt.request_mib, used.get(key, 0)))
+        victim = self._guard.choose(uses, free_mib)
+        if victim is not None:
+            attempt = running[victim.key]
+            log.warning("event=memory-short attempt=%s reason=%s", attempt.label, victim.reason)
+            attempt.order(Order(FailureClass.OOM_RAM, victim.reason))

@@ -1,0 +1,197 @@
+"""A full disk and a broker killed at any moment: what was acknowledged is there, and nothing by halves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farm.core.rows import AnyRow, LeaseRow, ResultRow
+from farm.model.errors import StorageError
+from farm.storage.logs import LogStore
+from farm.storage.previews import PreviewStore
+from farm.storage.sqlite import SqliteStore
+from tests.unit.storage.samples import Writer
+
+ROOT = Path(__file__).parents[3]
+BATCH = 25
+
+
+@pytest.fixture
+def small_disk() -> Iterator[Path]:
+    """A file system of 1 MiB."""
+    mount, unmount = shutil.which("mount"), shutil.which("umount")
+    if mount is None or unmount is None or os.geteuid() != 0:
+        pytest.skip("needs root and mount, to have a small disk that fills up")
+    folder = Path(tempfile.mkdtemp(prefix="overcrank-small-"))
+    made = subprocess.run(
+        [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    if made.returncode != 0:
+        folder.rmdir()
+        pytest.skip(f"needs a tmpfs of its own: {made.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run([unmount, str(folder)], check=True, timeout=30)
+        folder.rmdir()
+
+
+def resize(folder: Path, size: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True, timeout=30)
+
+
+def commit_until_full(store: SqliteStore, w: Writer, good: list[AnyRow]) -> None:
+    """Commits batches, noting those that were acknowledged, far beyond what the small disk holds."""
+    for _ in range(1000):
+        rows = w.batch(BATCH)
+        store.commit(rows)
+        good += rows
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def test_a_full_disk_fails_the_commit_whole(small_disk: Path) -> None:
+    path = small_disk / "farm.db"
+    w = Writer()
+    good: list[AnyRow] = []
+    store = SqliteStore(path)
+    store.commit(w.ground())
+    with pytest.raises(StorageError) as caught:
+        commit_until_full(store, w, good)
+    assert caught.value.message == f"the disk is full: {path} cannot grow"
+    assert caught.value.code == "storage"
+    assert len(good) > 5 * BATCH
+    # What was acknowledged still reads, though the disk is full; nothing more is taken.
+    assert list(store.replay(0)) == good
+    with pytest.raises(StorageError, match="no more changes since a commit failed: the disk is full"):
+        store.commit([w.history()])
+    store.close()
+
+    with SqliteStore(path) as again:  # still full
+        assert list(again.replay(0)) == good
+        with pytest.raises(StorageError, match="the disk is full"):
+            commit_until_full(again, w, good)
+
+    resize(small_disk, "4m")
+    with SqliteStore(path) as roomy:
+        assert list(roomy.replay(0)) == good
+        rows = w.batch(BATCH)
+        roomy.commit(rows)
+        assert list(roomy.replay(good[-1].seq)) == rows
+        assert roomy._query("PRAGMA integrity_check") == [("ok",)]
+        assert roomy._query("PRAGMA foreign_key_check") == []
+
+
+def test_a_farm_cannot_be_made_on_a_full_disk_and_can_be_later(small_disk: Path) -> None:
+    filler = small_disk / "filler"
+    with pytest.raises(OSError, match="No space left"):
+        fill(filler)
+    with pytest.raises(StorageError, match="full"):
+        SqliteStore(small_disk / "farm.db")
+    assert not (small_disk / "farm.db").exists()
+    filler.unlink()
+    with SqliteStore(small_disk / "farm.db") as store:
+        store.commit(Writer().ground())
+
+
+def test_a_full_disk_leaves_logs_a_true_beginning(small_disk: Path) -> None:
+    text = os.urandom(64 * 1024)
+    logs = LogStore(small_disk / "logs")
+    sizes = [0]
+
+    def send_until_full() -> None:
+        for _ in range(100):
+            sizes.append(logs.append(1, "beauty", 7, sizes[-1], text).size)
+
+    with pytest.raises(StorageError, match=r"the disk is full: .*7\.log"):
+        send_until_full()
+    held = logs.read(1, "beauty", 7, 0)
+    assert held.size >= sizes[-1] > 0
+    expected = text * 20
+    assert held.data == expected[: len(held.data)]
+    # Once there is room the sender goes on where the farm is, and the log comes out whole.
+    resize(small_disk, "4m")
+    size = logs.size(1, "beauty", 7)
+    assert logs.append(1, "beauty", 7, size, expected[size:], end=True) == (len(expected), "")
+    whole = b"".join(logs.read(1, "beauty", 7, at).data for at in range(0, len(expected), 256 * 1024))
+    assert whole == expected
+    logs.close()
+
+
+def test_a_full_disk_keeps_the_preview_that_is_there(small_disk: Path) -> None:
+    previews = PreviewStore(small_disk / "previews")
+    first = os.urandom(100_000)
+    previews.put(1, "beauty", 0, 1, first)
+
+    def put_until_full() -> None:
+        for unit in range(1, 50):
+            previews.put(1, "beauty", unit, 1, bytes(100_000))
+
+    with pytest.raises(StorageError, match="the disk is full"):
+        put_until_full()
+    with pytest.raises(StorageError, match="the disk is full"):
+        previews.put(1, "beauty", 0, 2, bytes(200_000))
+    assert previews.get(1, "beauty", 0) == first
+    assert not list(small_disk.rglob("*.partial"))
+    assert PreviewStore(small_disk / "previews").get(1, "beauty", 0) == first
+
+
+WRITER = """
+import sys
+sys.path.insert(0, {root!r})
+from farm.storage.sqlite import SqliteStore
+from tests.unit.storage.samples import Writer
+store = SqliteStore(sys.argv[1])
+w = Writer(store.last_seq(), store.last_attempt())
+if not w.seq:
+    store.commit(w.ground())
+while True:
+    store.commit(w.batch({batch}))
+    sys.stdout.write(str(w.seq) + "\\n")
+    sys.stdout.flush()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [1, 7, 40])
+def test_a_killed_broker_loses_nothing_it_acknowledged(tmp_path: Path, after: int) -> None:
+    path = tmp_path / "farm.db"
+    acknowledged = 0
+    code = WRITER.format(root=str(ROOT), batch=BATCH)
+    for _ in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        ) as child:
+            assert child.stdout is not None
+            try:
+                for _ in range(after):
+                    acknowledged = int(child.stdout.readline())
+            finally:
+                child.kill()  # wherever it is within the next commits
+            told = child.stdout.read().splitlines()
+            acknowledged = max([acknowledged, *(int(line) for line in told if line.strip())])
+        with SqliteStore(path) as store:
+            rows = list(store.replay(0))
+            assert store._query("PRAGMA integrity_check") == [("ok",)]
+        leases = [row for row in rows if isinstance(row, LeaseRow)]
+        results = [row for row in rows if isinstance(row, ResultRow)]
+        # Whole batches alone: as many results as leases, each of a lease, a multiple of a batch.
+        assert [row.id for row in leases] == [row.attempt_id for row in results]
+        assert len(leases) % BATCH == 0
+        assert [row.seq for row in rows] == list(range(6, 6 + len(rows)))
+        # All that was told, and at most the one batch that was not told yet.
+        assert rows[-1].seq in (acknowledged, acknowledged + 2 * BATCH)

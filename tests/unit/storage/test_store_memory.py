@@ -1,0 +1,42 @@
+"""The stand-in in memory keeps what every store promises, and fails when a test asks it to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from farm.broker.ports import Store
+from farm.model.errors import StorageError
+from farm.storage.memory import MemoryDisk, MemoryStore
+from tests.unit.storage.conformance import StoreConformance
+from tests.unit.storage.samples import Writer
+
+
+class TestMemoryStore(StoreConformance):
+    @pytest.fixture
+    def opens(self) -> Callable[[], Store]:
+        disk = MemoryDisk()
+        return lambda: MemoryStore(disk)
+
+    @pytest.fixture
+    def fresh(self) -> Callable[[], Store]:
+        return MemoryStore
+
+
+def test_a_failure_asked_for_is_a_failed_commit() -> None:
+    w = Writer()
+    store = MemoryStore()
+    store.commit(w.ground())
+    held = store.last_seq()
+    store.fail_next = "the disk is full"
+    store.commit([])  # stores nothing, so nothing can fail
+    with pytest.raises(StorageError, match="the disk is full"):
+        store.commit([w.history()])
+    with pytest.raises(StorageError, match="no more changes"):
+        store.commit([w.history()])
+    store.close()
+    again = MemoryStore(store.disk)
+    assert again.last_seq() == held
+    again.commit([w.history()])
+    again.close()
