@@ -7,9 +7,10 @@ import msgspec
 from farm.broker.ports import KeyRecord, Store
 from farm.model.errors import CallError, UnknownName
 from farm.model.ids import KeyText
+from farm.model.roles import parse_role
 from farm.protocol.bulk import JoinedMsg, JoinMsg, JoinRefusedMsg
 from farm.protocol.client import KeyRow, KeysReply, KeysReq
-from farm.transport.keyring import JoinDesk, JoinGranted, JoinRecord, KeyEntry, Keyring, as_role
+from farm.transport.keyring import JoinDesk, JoinGranted, JoinRecord, KeyEntry, Keyring
 from farm.transport.keys import fingerprint, key_bytes
 from farm.transport.token import hash_secret, make_token, new_secret
 
@@ -40,7 +41,7 @@ class KeyDesk:
         entry = KeyEntry(
             key_id=known.key_id if known is not None else self.keyring.allocate_id(),
             public=KeyText(record.public),
-            role=as_role(record.role),
+            role=parse_role(record.role),
             user=record.user,
             pool=record.pool,
             site=record.site,
@@ -74,7 +75,7 @@ class KeyDesk:
             entry = self.add(
                 KeyRecord(
                     public=request.key,
-                    role=as_role(request.role).value,
+                    role=parse_role(request.role).value,
                     user=request.user,
                     pool=request.pool,
                     site=request.site,

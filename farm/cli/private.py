@@ -95,11 +95,12 @@ class PrivateFarm:
         flags = ["--control-port", "0", "--join-port", "0", "--bulk-port", "0", *self._broker_flags]
         if self._rate is not None:
             flags += ["--rate-usd-h", self._rate]
-        process = self._spawn("broker", ["broker", "--json", "--leash", str(leash), *flags], leash, subprocess.PIPE)
+        process = self._spawn("broker", ["broker", "--announce", "--leash", str(leash), *flags], leash, subprocess.PIPE)
         assert process.stdout is not None
         with process.stdout as stdout:
             line = _first_line(stdout, START_S)
-        if not line.startswith(b"{") or b'"error"' in line:
+        if b'"control"' not in line:
+            process.wait(STOP_S)
             raise FarmUnreachable("the private broker did not start", hint=self._last_words("broker"))
 
     def _start_agents(self, leash: int) -> None:

@@ -39,6 +39,7 @@ def _setup(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             flag, dest=f"option_{name}", metavar=metavar, help=helps.get(name, "").replace("%", "%%")
         )
+    parser.add_argument("--announce", action="store_true", help="print where it serves as one line of JSON")
     add_leash(parser)
 
 
@@ -55,7 +56,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     start_logging(options.log_level)
 
     def announce(endpoint: Endpoint) -> None:
-        if console.json:
+        if console.json or arguments.announce:
             fields = {"control": endpoint.control, "join": endpoint.join, "bulk": endpoint.bulk}
             console.document({"farm": name, "farm_id": endpoint.farm_id, **fields}, one_line=True)
         else:

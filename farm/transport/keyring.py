@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from enum import StrEnum
 
 import msgspec
 
 from farm.model.errors import CallError
 from farm.model.ids import KeyText
+from farm.model.roles import Role, parse_role
 from farm.transport.keys import fingerprint, key_bytes
 from farm.transport.token import hash_secret
 
@@ -23,27 +23,6 @@ from farm.transport.token import hash_secret
 TOKEN_TTL_US = 15 * 60 * 1_000_000
 #: How long an expired token that nobody used is remembered, so that its holder hears "expired".
 _FORGET_UNUSED_US = 24 * 3600 * 1_000_000
-
-
-class Role(StrEnum):
-    """Who a key speaks for."""
-
-    ARTIST = "artist"
-    WRANGLER = "wrangler"
-    ADMIN = "admin"
-    AGENT = "agent"
-
-
-def as_role(text: str) -> Role:
-    """The role of that name.
-
-    Raises:
-        CallError: No such role.
-    """
-    try:
-        return Role(text)
-    except ValueError:
-        raise CallError(f"{text!r} is no role", hint=f"roles are {', '.join(Role)}") from None
 
 
 class KeyEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,7 +205,7 @@ class JoinDesk:
         Raises:
             CallError: No such role, a person without a user name, or a hash already in use.
         """
-        as_role(role)
+        parse_role(role)
         if role != Role.AGENT and not user:
             raise CallError(f"a join token for role {role} names a user", hint="add --user NAME")
         if ttl_us <= 0:

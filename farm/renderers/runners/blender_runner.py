@@ -7,6 +7,8 @@ they tear down, long after the last file is safe.
 
 Each file is written under a plain name in the task's scratch folder and then moved to its planned path,
 because Blender reads ``#``, ``{...}`` and a missing suffix in a path as instructions.
+
+Longer than other files of the house: it stands alone inside a foreign interpreter and can share nothing.
 """
 
 # os.path: one style for every Python from 3.7 on.

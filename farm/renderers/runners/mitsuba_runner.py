@@ -4,7 +4,8 @@ Stdlib and mitsuba only.  Started as ``python mitsuba_runner.py TASK``; TASK is 
 ``FARM {json}`` lines; everything else in the log is Mitsuba's.  Exits with 0 or 64, by ``os._exit``: the
 native thread pool has nothing left to do that matters.
 
-The sampler's seed is the frame number, so a frame has the same noise whichever chunk it is in.
+The sampler's seed is the frame number, so a frame has the same noise whichever chunk it is in
+(to the last bit or so: threads add up what overlaps between blocks in any order).
 """
 
 # os.path: one style with the other runners.

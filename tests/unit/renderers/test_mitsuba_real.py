@@ -95,7 +95,9 @@ def test_negative_and_sparse_frames_of_a_script(tmp_path: Path) -> None:
 def test_noise_depends_on_the_frame_not_on_the_chunk(tmp_path: Path) -> None:
     _, one = render(tmp_path, (3,), name="one.{}.exr")
     _, many = render(tmp_path, (-1, 3), name="many.{}.exr")
-    assert pixels(one[3]) == pixels(many[3])
+    # Threads add up what overlaps between blocks in any order, so the last bit may differ.
+    assert pixels(one[3]) == pytest.approx(pixels(many[3]), abs=1e-5)
+    assert pixels(one[3]) != pytest.approx(pixels(many[-1]), abs=1e-2)
 
 
 def test_xml_takes_the_frame_parameters_and_size(tmp_path: Path) -> None:
