@@ -36,9 +36,25 @@ class Command(NamedTuple):
 
 
 def connect(arguments: argparse.Namespace) -> Farm:
-    """A session with the farm that the arguments name."""
+    """A session with the farm that the arguments name.
+
+    A private farm whose command has ended is opened again, without agents, for as long as this command
+    runs, so that its logs and its spend can still be asked for.
+    """
+    from farm.config.places import Places, farm_name, read_endpoint
     from farm.sdk.client import Farm
 
+    places = Places(farm_name(arguments.farm))
+    if places.is_private and places.database.exists():
+        endpoint = read_endpoint(places.endpoint)
+        if endpoint is None or endpoint.process_gone:
+            import atexit
+
+            from farm.cli.private import PrivateFarm
+
+            private = PrivateFarm(0, name=places.farm)
+            atexit.register(private.close)
+            private.start()
     return Farm.connect(arguments.farm)
 
 

@@ -142,7 +142,6 @@ def _run_verb(rest: list[str], farm: str | None, console: Console) -> int:
     gc.disable()
     try:
         command = load_command(verb)
-        parser = make_parser(verb, command)
     finally:
         gc.enable()
     own, program = rest[1:], None
@@ -153,11 +152,23 @@ def _run_verb(rest: list[str], farm: str | None, console: Console) -> int:
             program = after
         else:
             own = [*own, "--", *after]
-    arguments = parser.parse_args(own)
+    arguments = _parse(verb, command, own)
     arguments.farm = arguments.farm or farm
     arguments.program = program
     console.json = console.json or arguments.json
     return command.run(arguments, console)
+
+
+def _parse(verb: Verb, command: Command, words: list[str]) -> argparse.Namespace:
+    if all(word == "--json" for word in words):
+        from farm.cli.plain import plain_arguments
+
+        plain = plain_arguments(command.setup)
+        if plain is not None:
+            plain.farm = None
+            plain.json = bool(words)
+            return plain  # type: ignore[return-value]
+    return make_parser(verb, command).parse_args(words)
 
 
 def load_command(verb: Verb) -> Command:

@@ -45,6 +45,7 @@ class PrivateFarm:
         rate_usd_h: str | None = None,
         agent_flags: Sequence[str] = (),
         broker_flags: Sequence[str] = (),
+        name: str = "",
     ) -> None:
         """Prepares a farm; nothing runs before ``start``.
 
@@ -53,13 +54,14 @@ class PrivateFarm:
             rate_usd_h: What the whole machine costs, USD per hour; None = the option.
             agent_flags: Further flags of ``farm agent``.
             broker_flags: Further flags of ``farm broker``.
+            name: An earlier private farm to open again; empty = a new one.
         """
         self._agents = agents
         self._rate = rate_usd_h
         self._agent_flags = tuple(agent_flags)
         self._broker_flags = tuple(broker_flags)
         stamp = time.strftime("%Y%m%d-%H%M%S")
-        self.name = f"private/{stamp}-{secrets.token_hex(3)}"
+        self.name = name or f"private/{stamp}-{secrets.token_hex(3)}"
         self._places = Places(self.name)
         self.state = self._places.state
         self._leash: tuple[int, int] | None = None
@@ -79,14 +81,15 @@ class PrivateFarm:
         Raises:
             FarmUnreachable: The broker did not come up; says what it printed.
         """
-        prune_private()
         make_private_folder(self.state)
+        prune_private()
         read, write = os.pipe()
         os.set_inheritable(read, True)
         self._leash = (read, write)
         try:
             self._start_broker(read)
-            self._start_agents(read)
+            if self._agents:
+                self._start_agents(read)
         except BaseException:
             self.close()
             raise

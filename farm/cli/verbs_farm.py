@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farm.cli import shapes
 from farm.cli.command import Command, add_watch, address_of, connect
 from farm.cli.text import NOTHING, duration_text, mib_text, money_text, plural, time_text
 from farm.model.money import usd_text
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from farm.cli.console import Console
+    from farm.cli.shapes import Shape
     from farm.sdk.mirror import Mirror
 
 _SPEND_BY = ("job", "user", "project", "node", "site")
@@ -30,12 +30,13 @@ def _setup_status(parser: argparse.ArgumentParser) -> None:
 def _status(arguments: argparse.Namespace, console: Console) -> int:
     with connect(arguments) as farm:
         if arguments.watch:
+            from farm.cli import shapes
             from farm.cli.watch import watch
 
             # Jobs and nodes tell when to look again; the figures themselves are the broker's.
             latest: list[wire.StatusReply] = []
 
-            def shape(mirror: Mirror) -> shapes.Shape:
+            def shape(mirror: Mirror) -> Shape:
                 latest[:] = [farm.status()]
                 found = shapes.status_shape(latest[0])
                 # Time passing is no news in a pipe.
@@ -45,6 +46,8 @@ def _status(arguments: argparse.Namespace, console: Console) -> int:
             return 0
         reply = farm.status()
     if console.json:
+        from farm.cli import shapes
+
         console.document(shapes.status_shape(reply))
     else:
         _show_status(console, reply)
@@ -74,6 +77,7 @@ def _setup_nodes(parser: argparse.ArgumentParser) -> None:
 def _nodes(arguments: argparse.Namespace, console: Console) -> int:
     with connect(arguments) as farm:
         if arguments.watch:
+            from farm.cli import shapes
             from farm.cli.watch import watch
 
             def rows(mirror: Mirror) -> list[wire.NodeRow]:
@@ -89,6 +93,8 @@ def _nodes(arguments: argparse.Namespace, console: Console) -> int:
             return 0
         reply = farm.nodes()
     if console.json:
+        from farm.cli import shapes
+
         console.document({"nodes": [shapes.node_shape(row) for row in reply.nodes]})
     else:
         _show_nodes(console, reply.nodes)
@@ -221,6 +227,8 @@ def _spend(arguments: argparse.Namespace, console: Console) -> int:
     with connect(arguments) as farm:
         reply = farm.spend(arguments.by, job=job)
     if console.json:
+        from farm.cli import shapes
+
         console.document(
             {
                 "by": reply.by,
