@@ -30,8 +30,16 @@ from farm.model.errors import (
     from_wire,
 )
 from farm.protocol import client as wire
-from farm.protocol.bulk import PIECE, BulkErrorMsg, LogGetMsg, LogPageMsg, PreviewGetMsg, PreviewMsg
-from farm.protocol.codec import bulk_out_codec, client_codec, encode
+from farm.protocol.bulk import (
+    PIECE,
+    AnyBulkOut,
+    BulkErrorMsg,
+    LogGetMsg,
+    LogPageMsg,
+    PreviewGetMsg,
+    PreviewMsg,
+)
+from farm.protocol.codec import Codec, bulk_out_codec, client_codec, encode
 from farm.protocol.common import HelloMsg, RefusedMsg, WelcomeMsg
 from farm.protocol.session import PeerSession, Phase
 from farm.sdk.link import Link
@@ -77,10 +85,10 @@ class Farm:
         self._link = control
         self._open_bulk = open_bulk
         self._bulk: Link | None = None
+        self._bulk_codec: Codec[AnyBulkOut] | None = None
         self._clock = clock
         self._pause = pause
         self._session = PeerSession(client_codec(), _hello)
-        self._bulk_codec = bulk_out_codec()
         self._greeted_on = -1
         self._greetings = 0
         self._news: deque[Any] = deque()
@@ -439,6 +447,7 @@ class Farm:
         deadline_s = self._clock() + self.timeout_s
         self._id += 1
         body = encode(make(self._id))
+        codec = self._bulk_codec = self._bulk_codec or bulk_out_codec()
         connections = -1
         while True:
             if connections != self._bulk.connections:
@@ -453,7 +462,7 @@ class Farm:
                         f"the bulk socket of {self.place} gave no answer in {self.timeout_s:g} s"
                     )
                 continue
-            message = self._bulk_codec.decode(answer)
+            message = codec.decode(answer)
             if getattr(message, "id", None) != self._id:
                 continue
             if isinstance(message, BulkErrorMsg):
@@ -480,6 +489,12 @@ def _bulk_error(message: BulkErrorMsg) -> OvercrankError:
 
 
 def _option_timeout_s(farm: str) -> float:
+    import os
+
+    from farm.config.places import Places
+
+    if "OVERCRANK_TIMEOUT_S" not in os.environ and not Places(farm).options.exists():
+        return TIMEOUT_S  # as most often; reading options takes longer than asking the broker
     from farm.config.load import load_client_options
 
     return load_client_options(farm).timeout_s

@@ -395,6 +395,17 @@ PNG_SPEC = PictureSpec(width=32, height=16, channels=("R", "G", "B"), formats=("
 COPY = "import sys, shutil; shutil.copyfile(sys.argv[1], sys.argv[2])"
 
 
+def wait_for_file(path: Path) -> str:
+    """Code by which a program waits until the test makes a file."""
+    return f"import os, time\nwhile not os.path.exists({str(path)!r}): time.sleep(0.01)\n"
+
+
+def programs_run(rig: Rig, count: int = 1) -> None:
+    """Waits until so many programs run."""
+    attempts = rig.agent._attempts
+    wait_until(lambda: sum(1 for a in list(attempts.values()) if a.pid) == count, f"{count} programs run")
+
+
 def folders_left(folder: Path) -> list[str]:
     """Attempt folders in a destination."""
     return sorted(entry.name for entry in folder.glob(".overcrank-*")) if folder.is_dir() else []

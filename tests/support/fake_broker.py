@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from farm.model.errors import FarmUnreachable, OvercrankError, UnknownName
-from farm.model.ids import parse_address
 from farm.model.frames import FrameRange
+from farm.model.ids import parse_address
 from farm.protocol import client as wire
 from farm.protocol.bulk import BulkErrorMsg, LogGetMsg, LogPageMsg, PreviewGetMsg, PreviewMsg
 from farm.protocol.codec import broker_codec, bulk_in_codec, encode
@@ -240,7 +240,9 @@ class FakeBroker:
 
     def _on_ActReq(self, request: wire.ActReq) -> Any:  # noqa: N802
         self._job(parse_address(request.address).job)
-        return wire.ActReply(id=request.id, changed=1, message=f"{request.address} {request.action} {request.value}".strip())
+        return wire.ActReply(
+            id=request.id, changed=1, message=f"{request.address} {request.action} {request.value}".strip()
+        )
 
     def _on_NodesReq(self, request: wire.NodesReq) -> Any:  # noqa: N802
         return wire.NodesReply(id=request.id, nodes=tuple(self.nodes))
@@ -289,7 +291,9 @@ class FakeBroker:
     def _on_SubscribeReq(self, request: wire.SubscribeReq) -> Any:  # noqa: N802
         self.delta_n += 1
         jobs = [
-            row for row in self.jobs.values() if "jobs" in request.topics or f"job:{row.job}" in request.topics
+            row
+            for row in self.jobs.values()
+            if "jobs" in request.topics or f"job:{row.job}" in request.topics
         ]
         nodes = self.nodes if "nodes" in request.topics else []
         return wire.SnapshotMsg(id=request.id, n=self.delta_n, jobs=tuple(jobs), nodes=tuple(nodes))
@@ -324,7 +328,9 @@ class FakeBroker:
 # -- rows --------------------------------------------------------------------------------------------
 
 
-def step_row(name: str = "beauty", counts: Sequence[int] = (0, 2, 1, 6, 1, 0, 0), **fields: Any) -> wire.StepRow:
+def step_row(
+    name: str = "beauty", counts: Sequence[int] = (0, 2, 1, 6, 1, 0, 0), **fields: Any
+) -> wire.StepRow:
     """A step of ten frames."""
     made: dict[str, Any] = {
         "name": name,

@@ -39,7 +39,10 @@ def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBrok
     monkeypatch.delenv("OVERCRANK_FARM", raising=False)
     made = FakeBroker()
     made.jobs = {12: job_row(12), 13: job_row(13, name="shot020", user="lee", state="done", reason="")}
-    made.nodes = [node_row(), node_row("ws-13", node=4, gpus=0, gpu_names=(), enabled=False, reason="fan is loud")]
+    made.nodes = [
+        node_row(),
+        node_row("ws-13", node=4, gpus=0, gpu_names=(), enabled=False, reason="fan is loud"),
+    ]
     made.units[12, "beauty"] = [
         wire.FrameRow(unit=0, frame=1, state="done", attempts=1, attempt=1, node="ws-12", elapsed_s=12.5,
                       cost_nano=1_500_000, verified=True, files=("/out/b.0001.png",)),
@@ -75,9 +78,33 @@ def test_jobs(run: Run) -> None:
     result = run("jobs")
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
-    assert lines[0].split() == "JOB STATE DONE FAILED PRIO USER PROJECT NAME SUBMITTED USD REASON".split()
+    assert lines[0].split() == [
+        "JOB",
+        "STATE",
+        "DONE",
+        "FAILED",
+        "PRIO",
+        "USER",
+        "PROJECT",
+        "NAME",
+        "SUBMITTED",
+        "USD",
+        "REASON",
+    ]
     assert lines[1].split()[:3] == ["J13", "done", "6/10"]
-    assert lines[2].split() == "J12 running 6/10 1 50 kim film shot010 2030-03-17 17:46 0.001235".split()
+    assert lines[2].split() == [
+        "J12",
+        "running",
+        "6/10",
+        "1",
+        "50",
+        "kim",
+        "film",
+        "shot010",
+        "2030-03-17",
+        "17:46",
+        "0.001235",
+    ]
 
 
 def test_jobs_as_json_is_stable(run: Run) -> None:
@@ -152,7 +179,7 @@ def test_job(run: Run, broker: FakeBroker) -> None:
 
 def test_frames(run: Run, broker: FakeBroker) -> None:
     lines = run("frames", "J12").out.splitlines()
-    assert lines[1].split() == "beauty/1 done 1 ws-12 12 s 0.001500".split()
+    assert lines[1].split() == ["beauty/1", "done", "1", "ws-12", "12", "s", "0.001500"]
     assert lines[2].endswith("the file is black")
     assert "running 50%" in lines[3]
     document = run("frames", "J12/beauty/1-2", "--json").json
@@ -224,7 +251,9 @@ def test_nodes_and_gpus(run: Run) -> None:
 
 def test_spend_adds_up(run: Run, broker: FakeBroker) -> None:
     broker.spend = [
-        wire.SpendLine(key="J12", total_nano=3, useful_nano=1, waste_nano=1, idle_nano=1, busy_s=61.0, frames=4),
+        wire.SpendLine(
+            key="J12", total_nano=3, useful_nano=1, waste_nano=1, idle_nano=1, busy_s=61.0, frames=4
+        ),
         wire.SpendLine(key="J13", total_nano=10**9, useful_nano=10**9, waste_nano=0, idle_nano=0, frames=6),
     ]
     lines = run("spend").out.splitlines()
@@ -347,13 +376,19 @@ def test_node_actions(run: Run, broker: FakeBroker) -> None:
 
 def test_keys(run: Run, broker: FakeBroker) -> None:
     broker.keys = [
-        wire.KeyRow(public="k" * 40, role="artist", user="kim", pool="", site="", label="kim@ws", revoked=False)
+        wire.KeyRow(
+            public="k" * 40, role="artist", user="kim", pool="", site="", label="kim@ws", revoked=False
+        )
     ]
     assert "kim@ws" in run("keys", "list").out
     result = run("keys", "invite", "--role", "agent", "--pool", "gpu", "--ttl-s", "60")
     assert result.out == "ovc1-abc\n"
     assert "valid for 1 m 00 s" in result.err
-    assert (broker.requests[-1].role, broker.requests[-1].pool, broker.requests[-1].ttl_s) == ("agent", "gpu", 60.0)
+    assert (broker.requests[-1].role, broker.requests[-1].pool, broker.requests[-1].ttl_s) == (
+        "agent",
+        "gpu",
+        60.0,
+    )
     assert run("keys", "invite", "--role", "artist").code == 2
     assert run("keys", "invite", "--role", "agent", "--user", "kim").code == 2
     assert run("keys", "revoke", "kim@ws").out == "revoked: kim@ws\n"
@@ -380,7 +415,9 @@ def scene(tmp_path: Path) -> Path:
 
 def test_submit_sends_a_checked_job_with_a_token(run: Run, broker: FakeBroker, scene: Path) -> None:
     broker.warnings = ("the farm says so",)
-    result = run("submit", str(scene), "--frames", "1-12", "-o", str(scene.parent), "--param", "engine=CYCLES")
+    result = run(
+        "submit", str(scene), "--frames", "1-12", "-o", str(scene.parent), "--param", "engine=CYCLES"
+    )
     assert (result.code, result.out, result.err) == (0, "J1\n", "warning: the farm says so\n")
     sent = json.loads(broker.requests[-1].job)
     assert sent["token"]
@@ -394,7 +431,15 @@ def test_submit_of_a_command_keeps_its_arguments(run: Run, broker: FakeBroker, t
     )  # fmt: skip
     assert (result.code, result.out) == (0, "J1\n")
     sent = json.loads(broker.requests[-1].job)
-    assert sent["steps"][0]["params"]["command"] == ["python3", "x.py", "--json", "{frame}", "--farm", "--", "{output}"]
+    assert sent["steps"][0]["params"]["command"] == [
+        "python3",
+        "x.py",
+        "--json",
+        "{frame}",
+        "--farm",
+        "--",
+        "{output}",
+    ]
 
 
 def test_submit_dry_run_sends_nothing(run: Run, broker: FakeBroker, scene: Path) -> None:
@@ -416,7 +461,9 @@ def test_the_reply_file_tells_success(run: Run, broker: FakeBroker, scene: Path,
             {
                 "overcrank_job": 1,
                 "name": "ñ",
-                "steps": [{"name": "s", "kind": "single", "renderer": "command", "params": {"command": ["true"]}}],
+                "steps": [
+                    {"name": "s", "kind": "single", "renderer": "command", "params": {"command": ["true"]}}
+                ],
             }
         ),
         encoding="utf-8",
@@ -442,11 +489,19 @@ def test_the_reply_file_tells_success(run: Run, broker: FakeBroker, scene: Path,
     ],
 )
 def test_the_reply_file_tells_errors(
-    run: Run, tmp_path: Path, scene: Path, monkeypatch: pytest.MonkeyPatch, argv: tuple[str, ...], code: str, words: str
+    run: Run,
+    tmp_path: Path,
+    scene: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    argv: tuple[str, ...],
+    code: str,
+    words: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = run("submit", *argv, "-o", "out", "--reply", "reply.json") if argv[0] != "no.json" else run(
-        "submit", *argv, "--reply", "reply.json"
+    result = (
+        run("submit", *argv, "-o", "out", "--reply", "reply.json")
+        if argv[0] != "no.json"
+        else run("submit", *argv, "--reply", "reply.json")
     )
     assert result.code == 2
     error = json.loads((tmp_path / "reply.json").read_text(encoding="ascii"))["error"]
@@ -502,13 +557,15 @@ def test_submit_wait_ends_as_the_job_does(run: Run, broker: FakeBroker, scene: P
 def test_watch_in_a_pipe_prints_each_change_once(run: Run, broker: FakeBroker) -> None:
     broker.script.append(lambda link: broker.delta(link, jobs=(job_row(done=7),)))
     broker.script.append(lambda link: None)
-    broker.script.append(
-        lambda link: broker.delta(link, jobs=(job_row(done=10, state="done", running=0),))
-    )
+    broker.script.append(lambda link: broker.delta(link, jobs=(job_row(done=10, state="done", running=0),)))
     result = run("job", "J12", "--watch", "--json")
     assert result.code == 0
     documents = [json.loads(line) for line in result.out.splitlines()]
-    assert [(row["state"], row["done"]) for row in documents] == [("running", 6), ("running", 7), ("done", 10)]
+    assert [(row["state"], row["done"]) for row in documents] == [
+        ("running", 6),
+        ("running", 7),
+        ("done", 10),
+    ]
 
 
 def test_ctrl_c_ends_a_watch_quietly(run: Run, broker: FakeBroker) -> None:
@@ -666,6 +723,29 @@ def test_every_verb_has_help_with_examples(
     assert f"farm {name}" in out.partition("examples:")[2]
 
 
+@pytest.mark.parametrize("name", [verb.name for verb in VERBS if verb.module])
+def test_a_call_without_arguments_means_the_same_without_argparse(name: str) -> None:
+    from farm.cli.main import load_command, make_parser
+    from farm.cli.plain import plain_arguments
+    from farm.cli.verbs import find_verb
+    from farm.model.errors import CallError, NotBuiltYet
+
+    verb = find_verb(name)
+    assert verb is not None
+    try:
+        command = load_command(verb)
+    except NotBuiltYet:
+        pytest.skip(f"{name} comes with another module")
+    plain = plain_arguments(command.setup)
+    try:
+        parsed = vars(make_parser(verb, command).parse_args([]))
+    except CallError:
+        assert plain is None
+        return
+    assert plain is None or vars(plain) | {"farm": None, "json": False} == parsed
+    assert plain is not None or name not in ("jobs", "status", "nodes", "gpus", "spend")
+
+
 def test_farm_can_be_named_before_or_after_the_verb(
     run: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -686,5 +766,18 @@ def test_farm_can_be_named_before_or_after_the_verb(
 def test_schema(run: Run) -> None:
     assert "JobSpec" in json.dumps(run("schema", "job").json)
     assert "samples" in run("schema", "renderer", "blender").out
-    assert {row["name"] for row in run("schema", "renderers", "--json").json["renderers"]} >= {"blender", "command"}
+    assert {row["name"] for row in run("schema", "renderers", "--json").json["renderers"]} >= {
+        "blender",
+        "command",
+    }
     assert any(row["name"] == "lost_s" for row in run("schema", "options", "--json").json["options"])
+
+
+def test_the_reference_has_a_section_for_every_verb_and_its_json() -> None:
+    from farm.cli.reference import reference
+
+    text = reference()
+    page = (Path(__file__).resolve().parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
+    for verb in VERBS:
+        assert f"### `farm {verb.name}`" in text
+        assert f"### `farm {verb.name}`" in page, "run python -m farm.cli.reference > docs/cli.md"

@@ -50,7 +50,9 @@ def test_reading_verbs_import_no_more_than_they_need(verb: str, tmp_path: Path) 
 def test_the_process_ends_with_the_code_and_all_output(tmp_path: Path) -> None:
     script = "import sys\nsys.argv = ['farm', '--help']\nfrom farm.cli.main import entry\nentry()"
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0
     assert done.stdout.endswith("3 the farm cannot be reached.\n")
 
@@ -61,7 +63,9 @@ def test_exit_handlers_run(tmp_path: Path) -> None:
         "sys.argv = ['farm', 'nonsense']\nfrom farm.cli.main import entry\nentry()"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "bye\n")
 
 
@@ -71,7 +75,12 @@ def test_a_pipe_that_is_closed_early_is_quiet() -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, stdout=write, stderr=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-c", code],
+        env=environment,
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     os.close(write)
     assert done.stderr == ""

@@ -11,18 +11,36 @@ from farm.cli.text import clean, cut, duration_text, iso_time, size_text, table,
 
 @pytest.mark.parametrize(
     ("count", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (10 * 1024, "10 KiB"), (1536 * 1024, "1.5 MiB"), (1 << 30, "1.0 GiB"),
-     (1023 * 1024, "1.0 MiB"), (5 << 50, "5.0 PiB")],
-)  # fmt: skip
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (10 * 1024, "10 KiB"),
+        (1536 * 1024, "1.5 MiB"),
+        (1 << 30, "1.0 GiB"),
+        (1023 * 1024, "1.0 MiB"),
+        (5 << 50, "5.0 PiB"),
+    ],
+)
 def test_sizes(count: int, text: str) -> None:
     assert size_text(count) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(None, "-"), (-1, "-"), (0, "0 s"), (0.042, "0.042 s"), (0.999, "1.0 s"), (9.96, "10 s"), (59.6, "1 m 00 s"),
-     (65, "1 m 05 s"), (3725, "1 h 02 m"), (90000, "1 d 1 h")],
-)  # fmt: skip
+    [
+        (None, "-"),
+        (-1, "-"),
+        (0, "0 s"),
+        (0.042, "0.042 s"),
+        (0.999, "1.0 s"),
+        (9.96, "10 s"),
+        (59.6, "1 m 00 s"),
+        (65, "1 m 05 s"),
+        (3725, "1 h 02 m"),
+        (90000, "1 d 1 h"),
+    ],
+)
 def test_durations(seconds: float | None, text: str) -> None:
     assert duration_text(seconds) == text
 

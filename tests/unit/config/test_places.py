@@ -50,7 +50,9 @@ def test_which_farm_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     assert farm_name("third") == "third"
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "", " ", ".hidden", "a\nb", "private/", "private/../x", "x" * 65, "ä"])
+@pytest.mark.parametrize(
+    "name", ["../x", "a/b", "", " ", ".hidden", "a\nb", "private/", "private/../x", "x" * 65, "ä"]
+)
 def test_no_name_leads_out_of_the_folder(name: str) -> None:
     with pytest.raises(CallError, match="is not the name of a farm"):
         Places(name)

@@ -32,7 +32,9 @@ from tests.support.agent_rig import (
     Rig,
     folders_left,
     make_picture,
+    programs_run,
     python_step,
+    wait_for_file,
     wait_until,
 )
 
@@ -126,13 +128,15 @@ def test_a_single_step_may_write_a_sequence_of_its_own_choice(rig: Rig, tmp_path
 
 def test_frames_are_published_while_the_next_ones_render(rig: Rig, tmp_path: Path, source: Path) -> None:
     out, gate = tmp_path / "out", tmp_path / "gate"
-    os.mkfifo(gate)
-    body = f"shutil.copyfile(source, path)\nsay('finish', frame)\nif frame == 1: open({str(gate)!r}).read()"
+    body = (
+        "shutil.copyfile(source, path)\nsay('finish', frame)\n"
+        f"while frame == 1 and not os.path.exists({str(gate)!r}): time.sleep(0.01)"
+    )
     lease = rig.broker.lease(chunk_step(out, source, body), [1, 2])
     rig.broker.wait_for(lambda: 0 in rig.broker.units(lease.attempt), "frame 1 while the program waits")
     assert (out / "f.0001.png").exists()
     assert not (out / "f.0002.png").exists()
-    gate.write_text("go")
+    gate.touch()
     assert rig.broker.closed(lease.attempt)[1].outcome == DONE
 
 
@@ -283,7 +287,7 @@ def test_a_program_that_never_ends_after_its_work_is_ended(tmp_path: Path, sourc
 
 def test_the_supervisor_dies_and_the_node_is_blamed_and_goes_on(rig: Rig, tmp_path: Path) -> None:
     lease = rig.broker.lease(python_step("import time; time.sleep(600)", kind="single"))
-    wait_until(lambda: any(a.pid for a in rig.agent._attempts.values()), "the program runs")
+    programs_run(rig)
     os.kill(rig.agent.spawners.pid, signal.SIGKILL)
     unit = rig.broker.closed(lease.attempt)[0]
     assert (unit.outcome, unit.failure) == (FAILED, "node")
@@ -319,15 +323,14 @@ def test_frames_not_begun_are_taken_back_and_the_running_one_finishes(
     rig: Rig, tmp_path: Path, source: Path
 ) -> None:
     out, gate = tmp_path / "out", tmp_path / "gate"
-    os.mkfifo(gate)
-    code = f"import sys; open({str(gate)!r}).read()\n" + COPY
+    code = wait_for_file(gate) + COPY
     step = python_step(code, str(source), "{output}", "{frame}", outputs=[f"{out}/f.####.png"])
     lease = rig.broker.lease(step, [1, 2, 3])
-    wait_until(lambda: any(a.pid for a in rig.agent._attempts.values()), "frame 1 renders")
+    programs_run(rig)
     rig.broker.stop(lease.attempt, "an idle node takes it", take_back=True)
     rig.broker.wait_for(lambda: len(rig.broker.units(lease.attempt)) == 2, "two frames given back")
     assert not any(report.closed for report in rig.broker.reports)
-    gate.write_text("go")
+    gate.touch()
     units = rig.broker.closed(lease.attempt)
     assert [units[i].outcome for i in range(3)] == [DONE, RELEASED, RELEASED]
     assert not (out / "f.0002.png").exists()

@@ -21,7 +21,9 @@ from tests.support.agent_rig import (
     Rig,
     folders_left,
     make_picture,
+    programs_run,
     python_step,
+    wait_for_file,
     wait_until,
 )
 
@@ -60,8 +62,7 @@ def test_nothing_is_published_before_an_answer_names_the_attempt(tmp_path: Path,
 
 def test_an_old_answer_does_not_open_the_fence(tmp_path: Path, source: Path) -> None:
     out, gate = tmp_path / "out", tmp_path / "gate"
-    os.mkfifo(gate)
-    code = f"import sys; open({str(gate)!r}).read()\n" + COPY
+    code = wait_for_file(gate) + COPY
     step = python_step(code, str(source), "{output}", outputs=[f"{out}/f.####.png"])
     timings = Timings(heartbeat_s=0.1, suspect_s=9, lost_s=99, lease_ttl_s=0.3, kill_grace_s=0.5)
     with Rig(tmp_path, broker=FakeBroker(timings)) as rig:
@@ -71,7 +72,7 @@ def test_an_old_answer_does_not_open_the_fence(tmp_path: Path, source: Path) -> 
         wait_until(lambda: desk.machine.may_publish(lease.attempt, desk.now_us()), "the fence is open")
         broker.answer_beats = False
         wait_until(lambda: not desk.machine.may_publish(lease.attempt, desk.now_us()), "the answer grows old")
-        gate.write_text("go")
+        gate.touch()
         wait_until(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is written")
         assert not (out / "f.0001.png").exists()
         broker.answer_beats = True
@@ -137,7 +138,10 @@ def test_a_rename_that_stalled_finds_its_folder_emptied(tmp_path: Path, source: 
     out, fifo = tmp_path / "out", tmp_path / "pause"
     os.mkfifo(fifo)
     other = make_picture(tmp_path / "other.png", 0.9)
-    with Rig(tmp_path / "a", hooks=Hooks(pause_before_publish=str(fifo))) as stalled, Rig(tmp_path / "b") as rig:
+    with (
+        Rig(tmp_path / "a", hooks=Hooks(pause_before_publish=str(fifo))) as stalled,
+        Rig(tmp_path / "b") as rig,
+    ):
         old = stalled.broker.lease(copy_step(out, source), [1])
         # Opening for writing succeeds only while the other end is open for reading: it is paused there.
         writer = os.open(fifo, os.O_WRONLY)
@@ -186,7 +190,9 @@ def test_a_unit_asks_and_is_published_when_granted(tmp_path: Path, source: Path)
         assert not list(out.glob("*.png"))
         from farm.protocol.agent import GrantMsg
 
-        rig.broker.batch(grants=(GrantMsg(lease.attempt, 0), GrantMsg(lease.attempt, 1, "is 32x16, not 64x32")))
+        rig.broker.batch(
+            grants=(GrantMsg(lease.attempt, 0), GrantMsg(lease.attempt, 1, "is 32x16, not 64x32"))
+        )
         units = rig.broker.closed(lease.attempt)
         assert (units[0].outcome, units[1].outcome) == (DONE, FAILED)
         assert (units[1].failure, units[1].reason) == ("output", "is 32x16, not 64x32")
@@ -216,7 +222,9 @@ def test_existing_files_are_verified_where_they_lie(tmp_path: Path, source: Path
     good = make_picture(out / "f.0001.png")
     (out / "f.0002.png").write_bytes(good.read_bytes()[:-30])
     with Rig(tmp_path) as rig:
-        lease = rig.broker.lease(copy_step(out, source), [1, 2, 3], kind=AttemptKind.VERIFY, specs=(PNG_SPEC,))
+        lease = rig.broker.lease(
+            copy_step(out, source), [1, 2, 3], kind=AttemptKind.VERIFY, specs=(PNG_SPEC,)
+        )
         units = rig.broker.closed(lease.attempt)
         assert [units[i].outcome for i in range(3)] == [DONE, FAILED, FAILED]
         assert units[0].files[0].path == str(good)
@@ -229,18 +237,16 @@ def test_existing_files_are_verified_where_they_lie(tmp_path: Path, source: Path
 
 def test_the_broker_goes_away_and_comes_back(tmp_path: Path, source: Path) -> None:
     out, gate = tmp_path / "out", tmp_path / "gate"
-    os.mkfifo(gate)
-    code = f"import sys; open({str(gate)!r}).read()\n" + COPY
+    code = wait_for_file(gate) + COPY
     step = python_step(code, str(source), "{output}", outputs=[f"{out}/f.####.png"])
     with Rig(tmp_path) as rig:
         broker = rig.broker
         lease = broker.lease(step, [1])
-        quiet = broker.lease(python_step(f"open({str(gate)!r}).read()", kind="single"))
-        wait_until(lambda: len([a for a in rig.agent._attempts.values() if a.pid]) == 2, "both run")
+        quiet = broker.lease(python_step(wait_for_file(gate), kind="single"))
+        programs_run(rig, 2)
         broker.line.cut()
         wait_until(lambda: not broker.line.send(b""), "the line is dead")
-        writer = os.open(gate, os.O_WRONLY)
-        os.close(writer)
+        gate.touch()
         wait_until(lambda: len(rig.agent.outbox) == 1, "the result without files is in the outbox")
         wait_until(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is kept")
         assert not broker.reports
@@ -258,7 +264,7 @@ def test_attempts_the_broker_does_not_keep_are_stopped(tmp_path: Path) -> None:
     with Rig(tmp_path) as rig:
         broker = rig.broker
         lease = broker.lease(python_step("import time; time.sleep(600)", kind="single"))
-        wait_until(lambda: any(a.pid for a in rig.agent._attempts.values()), "it runs")
+        programs_run(rig)
         broker.line.cut()
         broker.known.clear()
         broker.line.mend()
@@ -277,14 +283,14 @@ def test_a_refusal_is_tried_again_later_and_work_goes_on(tmp_path: Path) -> None
     broker = FakeBroker()
     with Rig(tmp_path, broker=broker) as rig:
         gate = tmp_path / "gate"
-        os.mkfifo(gate)
-        lease = broker.lease(python_step(f"open({str(gate)!r}).read()", kind="single"))
+        lease = broker.lease(python_step(wait_for_file(gate), kind="single"))
+        programs_run(rig)
         broker.refuse = "this key was revoked"
         broker.line.cut()
         broker.line.mend()
         broker.wait_for(lambda: len(broker.hellos) > 2, "it tries again")
         broker.refuse = ""
-        os.close(os.open(gate, os.O_WRONLY))
+        gate.touch()
         assert broker.closed(lease.attempt)[0].outcome == DONE
         assert rig.agent.desk.online
 
@@ -306,7 +312,7 @@ def test_the_outbox_of_another_farm_is_set_aside(tmp_path: Path) -> None:
         broker.ack = False
         broker.closed(broker.lease(python_step("pass", kind="single")).attempt)
         running = broker.lease(python_step("import time; time.sleep(600)", kind="single"))
-        wait_until(lambda: any(a.pid for a in rig.agent._attempts.values()), "it runs")
+        programs_run(rig)
         assert rig.agent.outbox.farm_id == "farm-1"
         broker.line.cut()
         broker.farm_id, broker.ack = "farm-2", True
@@ -324,12 +330,11 @@ def test_the_outbox_of_another_farm_is_set_aside(tmp_path: Path) -> None:
 def test_logs_are_uploaded_in_pieces_and_go_on_after_a_cut(tmp_path: Path) -> None:
     with Rig(tmp_path) as rig:
         gate = tmp_path / "gate"
-        os.mkfifo(gate)
-        code = f"import sys\nprint('a' * 600000, flush=True)\nopen({str(gate)!r}).read()\nprint('the end')"
+        code = "print('a' * 600000, flush=True)\n" + wait_for_file(gate) + "print('the end')"
         lease = rig.broker.lease(python_step(code, kind="single"))
         rig.broker.wait_for(lambda: len(rig.broker.logs.get(lease.attempt, b"")) > 600_000, "the first part")
         rig.broker.bulk.cut()
-        os.close(os.open(gate, os.O_WRONLY))
+        gate.touch()
         rig.broker.closed(lease.attempt)
         assert lease.attempt not in rig.broker.ended_logs
         with rig.broker.changed:

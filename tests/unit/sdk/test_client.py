@@ -35,7 +35,9 @@ def test_a_request_gets_its_reply(broker: FakeBroker) -> None:
     assert broker.links[0].closed
 
 
-@pytest.mark.parametrize("error", [UnknownName("no such job", hint="look"), IllegalMove("no"), Denied("not yours")])
+@pytest.mark.parametrize(
+    "error", [UnknownName("no such job", hint="look"), IllegalMove("no"), Denied("not yours")]
+)
 def test_an_error_reply_is_raised_as_what_it_is(broker: FakeBroker, error: Exception) -> None:
     broker.errors[wire.ActReq] = error  # type: ignore[assignment]
     with broker.farm() as farm, pytest.raises(type(error)) as caught:
@@ -60,7 +62,10 @@ def test_an_answer_of_the_wrong_kind_is_the_broker_at_fault(broker: FakeBroker) 
 
 def test_no_answer_in_time(broker: FakeBroker) -> None:
     broker.silent.add(wire.JobsReq)
-    with broker.farm(timeout_s=4.0) as farm, pytest.raises(FarmUnreachable, match="no answer in 4 s") as caught:
+    with (
+        broker.farm(timeout_s=4.0) as farm,
+        pytest.raises(FarmUnreachable, match="no answer in 4 s") as caught,
+    ):
         farm.jobs()
     assert caught.value.exit_code == 3
     assert broker.clock.now_s == pytest.approx(4.0, abs=0.6)
@@ -89,7 +94,10 @@ def test_a_refusal_of_the_hello_says_why(broker: FakeBroker) -> None:
 )
 def test_a_version_mismatch_is_told_from_this_side(broker: FakeBroker, theirs: str, ours: str) -> None:
     broker.refuse = RefusedMsg("peer", "no protocol version in common: peer 1-1, here 3-4", theirs)
-    with broker.farm() as farm, pytest.raises(SessionRefused, match="no protocol version in common") as caught:
+    with (
+        broker.farm() as farm,
+        pytest.raises(SessionRefused, match="no protocol version in common") as caught,
+    ):
         farm.open()
     assert ours in caught.value.hint
 

@@ -16,9 +16,9 @@ import pytest
 from farm.config.places import Endpoint, Places, farm_name, remember_joined
 from farm.model.errors import CallError, FarmUnreachable, SessionRefused, StorageError
 from farm.protocol.bulk import JoinedMsg, JoinMsg, JoinRefusedMsg
+from farm.protocol.client import StatusReply, StatusReq
 from farm.protocol.codec import broker_codec, encode, join_in_codec
 from farm.protocol.common import HelloMsg, WelcomeMsg
-from farm.protocol.client import StatusReply, StatusReq
 from farm.sdk.client import Farm
 from farm.sdk.connect import Access, dial, find_access, join
 from farm.transport.keys import generate_keypair, load_keypair, save_keypair
@@ -90,7 +90,11 @@ class Broker:
     def token(self, farm: str = "studio", secret: bytes | None = None) -> str:
         link = self.sockets.link
         return make_token(
-            link.control_address, link.join_address, self.sockets.keys.public, secret or self.secret, farm=farm
+            link.control_address,
+            link.join_address,
+            self.sockets.keys.public,
+            secret or self.secret,
+            farm=farm,
         )
 
     def close(self) -> None:
@@ -142,7 +146,9 @@ def test_a_broker_that_ended_is_told_at_once() -> None:
     places = Places("local")
     places.make()
     pid = ended_process()
-    Endpoint(control="127.0.0.1:7460", join="", bulk="", public="k" * 40, farm_id="", pid=pid).write(places.endpoint)
+    Endpoint(control="127.0.0.1:7460", join="", bulk="", public="k" * 40, farm_id="", pid=pid).write(
+        places.endpoint
+    )
     started_s = time.monotonic()
     with pytest.raises(FarmUnreachable, match=rf"its broker \(process {pid}\) has ended"):
         Farm.connect()
@@ -156,7 +162,12 @@ def test_nobody_listens_at_the_address() -> None:
     pair = generate_keypair()
     save_keypair(places.admin_key, pair)
     Endpoint(
-        control=f"127.0.0.1:{port}", join="", bulk="", public=generate_keypair().public, farm_id="", pid=os.getpid()
+        control=f"127.0.0.1:{port}",
+        join="",
+        bulk="",
+        public=generate_keypair().public,
+        farm_id="",
+        pid=os.getpid(),
     ).write(places.endpoint)
     started_s = time.monotonic()
     with pytest.raises(FarmUnreachable) as caught:

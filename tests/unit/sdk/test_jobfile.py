@@ -1,4 +1,4 @@
-"""What is refused at submit, by the name of its field: a job must not fail on the farm for what is known here."""
+"""What is refused at submit, by field: a job must not fail on the farm for what is known here."""
 
 from __future__ import annotations
 
@@ -76,9 +76,21 @@ REFUSALS: list[tuple[Callable[[Job, Path], None], str, str]] = [
     (edit("steps.0.params.device", "cuda"), "steps[0].params.device", "needs a GPU"),
     (edit("steps.0.cwd", "{dir}/nowhere"), "steps[0].cwd", "nowhere does not exist"),
     (edit("steps.0.version", "newest"), "steps[0].version", "newest"),
-    (edit("steps.0.outputs.0.pattern", "{dir}/out/beauty.png"), "steps[0].outputs[0].pattern", "all 10 frames"),
-    (edit("steps.0.outputs.0.pattern", "out/b.####.png"), "steps[0].outputs[0].pattern", "not an absolute path"),
-    (edit("steps.0.outputs.0.pattern", "{dir}/a.blend/b.####.png"), "steps[0].outputs[0].pattern", "is a file"),
+    (
+        edit("steps.0.outputs.0.pattern", "{dir}/out/beauty.png"),
+        "steps[0].outputs[0].pattern",
+        "all 10 frames",
+    ),
+    (
+        edit("steps.0.outputs.0.pattern", "out/b.####.png"),
+        "steps[0].outputs[0].pattern",
+        "not an absolute path",
+    ),
+    (
+        edit("steps.0.outputs.0.pattern", "{dir}/a.blend/b.####.png"),
+        "steps[0].outputs[0].pattern",
+        "is a file",
+    ),
     (edit("steps.0.outputs.0.pattern", "P:\\out\\b.####.png"), "steps[0].outputs[0].pattern", "path rule"),
     (edit("steps.0.outputs.0.pattern", "{dir}/out/film.mp4"), "steps[0].outputs[0].pattern", ""),
     (edit("steps.1.outputs.0.pattern", "{dir}/out/beauty.0003.mov"), "", ""),

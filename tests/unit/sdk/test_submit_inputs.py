@@ -38,7 +38,13 @@ def test_a_scene_into_a_folder(folder: Path) -> None:
     (step,) = job.steps
     assert job.name == "scene"
     assert job.user == ""  # the broker takes the key's
-    assert (step.name, step.renderer, step.kind, step.frames, step.chunk) == ("render", "blender", "per_frame", "1-12", 4)
+    assert (step.name, step.renderer, step.kind, step.frames, step.chunk) == (
+        "render",
+        "blender",
+        "per_frame",
+        "1-12",
+        4,
+    )
     assert step.params == {"scene": str(folder / "scene.blend"), "engine": "CYCLES"}
     assert step.outputs[0].pattern == str(folder / "out" / "render.####.png")
 
@@ -94,8 +100,11 @@ def test_a_clip_is_filtered_as_a_whole(folder: Path) -> None:
     (step,) = job.steps
     assert (step.kind, step.frames, step.outputs[0].kind) == ("single", None, "movie")
     assert step.params == {"input": str(folder / "clip.mov"), "filter": "scale=960:-2"}
-    assert make(folder, file="clip.mov", encode="ffv1", output="out").steps[0].outputs[0].pattern.endswith(
-        "filter.mkv"
+    assert (
+        make(folder, file="clip.mov", encode="ffv1", output="out")
+        .steps[0]
+        .outputs[0]
+        .pattern.endswith("filter.mkv")
     )
 
 
@@ -121,9 +130,7 @@ def test_parameters_are_typed_by_their_record(folder: Path) -> None:
         "parameters.name=big one",
         "scene_script=",
     )
-    job, _ = make_job(
-        SubmitOptions(file="scene.blend", frames="1", output="out", params=params), str(folder)
-    )
+    job, _ = make_job(SubmitOptions(file="scene.blend", frames="1", output="out", params=params), str(folder))
     found = job.steps[0].params
     assert found["samples"] == 64
     assert found["autoexec"] is True
@@ -157,7 +164,12 @@ def test_needs_and_where(folder: Path) -> None:
     step = job.steps[0]
     assert (step.resources.cores, step.resources.ram_mib, step.resources.gpus) == (4, 8192, 1)
     assert (step.pools, step.site, step.version) == (("gpu",), "local", ">=4.2,<5")
-    assert (step.attributes, step.env, step.timeout_s, step.attempts) == ({"os": "linux"}, {"A": "b=c"}, 60.0, 2)
+    assert (step.attributes, step.env, step.timeout_s, step.attempts) == (
+        {"os": "linux"},
+        {"A": "b=c"},
+        60.0,
+        2,
+    )
     assert (job.priority, job.project, step.checks, step.existing) == (70, "film", ("black",), "skip")
 
 
@@ -186,7 +198,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "what is to be done"),
     ({"file": "scene.blend", "output": "out"}, "which frames"),
     ({"file": "scene.blend", "frames": "1-2"}, "where to"),
-    ({"file": "scene.blend", "frames": "1-2", "output": "out", "params": ("sample=1",)}, "no parameter 'sample'"),
+    (
+        {"file": "scene.blend", "frames": "1-2", "output": "out", "params": ("sample=1",)},
+        "no parameter 'sample'",
+    ),
     ({"file": "scene.blend", "frames": "1-2", "output": "out", "params": ("samples=x",)}, "--param samples"),
     ({"file": "scene.blend", "frames": "1-2", "output": "out", "params": ("samples",)}, "is not KEY=VALUE"),
     ({"file": "scene.blend", "frames": "1-2", "output": "out", "params": ("samples.x=1",)}, "is no table"),
@@ -195,7 +210,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"file": "scene.blend", "frames": "1-2", "output": "out", "priority": 200}, "priority"),
     ({"file": "scene.blend", "frames": "1-2", "output": "out", "existing": "keep"}, "existing"),
     ({"file": "scene.blend", "frames": "1-2", "output": "out", "env": ("A",)}, "--env 'A'"),
-    ({"file": "scene.blend", "frames": "1-2", "output": "out", "program": ("x",), "renderer": "blender"}, "goes with"),
+    (
+        {"file": "scene.blend", "frames": "1-2", "output": "out", "program": ("x",), "renderer": "blender"},
+        "goes with",
+    ),
     ({"file": "notes.doc", "frames": "1", "output": "out"}, "no renderer takes"),
     ({"file": "clip.mov", "output": "out/x.mp4"}, "nothing to do"),
     ({"file": "clip.mov", "filter": "hue=s=0", "frames": "1-2", "output": "out/x.mp4"}, "as a whole"),

@@ -1,0 +1,390 @@
+"""What must be true of a farm, judged from outside: events in, stored rows and commands out.
+
+What belongs here: an account of attempts, failures, money and moves kept from rows and commands alone, and
+the complaints when the core breaks a promise.  What it may not do: look into the core's own bookkeeping of
+attempts, notes or queues (it reads the maps of unit states, nodes' connection states and totals, which people
+see too).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from farm.core.apply import units_of
+from farm.core.events import BeatEvent, ByeEvent, DispatchEvent, HelloEvent, ReportEvent, TickEvent
+from farm.core.outcome import LeaseCommand, Outcome
+from farm.core.rows import BulkRow, LeaseRow, ResultRow, SpecRow, StaleRow
+from farm.core.state import Farm, Node, Step
+from farm.model.ids import attempt_folder
+from farm.model.money import rate_cost
+from farm.model.reports import DONE as SAYS_DONE
+from farm.model.states import LEGAL_MOVES, AttemptKind, NodeState, UnitState
+from farm.model.versions import version_ok
+
+BLAMES_NODE = frozenset({"renderer", "output", "timeout", "silent", "config", "path"})
+LOST_US = 60_000_000
+
+
+class Broken(AssertionError):
+    """The core broke a promise."""
+
+
+def must(holds: bool, what: str) -> None:
+    """Raises Broken unless it holds."""
+    if not holds:
+        raise Broken(what)
+
+
+@dataclass
+class Lease:
+    """An attempt as rows told of it."""
+
+    row: LeaseRow
+    units: tuple[int, ...]
+    may_run: set[int]
+    owed: set[int]
+    over: bool = False
+
+
+@dataclass
+class Meter:
+    """What a node must have cost: closed intervals, and the open one since ``origin_us``."""
+
+    base: int = 0
+    rate: int = 0
+    origin_us: int = 0
+    on: bool = False
+
+
+@dataclass
+class Truth:
+    """The account."""
+
+    leases: dict[int, Lease] = field(default_factory=dict)
+    maps: dict[int, bytes] = field(default_factory=dict)
+    failed_on: dict[tuple[int, int], set[int]] = field(default_factory=dict)
+    node_failures: Counter[tuple[int, int]] = field(default_factory=Counter)
+    lost_folders: dict[tuple[int, int], set[str]] = field(default_factory=dict)
+    marked: set[tuple[int, int]] = field(default_factory=set)
+    waits_licence: set[tuple[int, int]] = field(default_factory=set)
+    heard_us: dict[int, int] = field(default_factory=dict)
+    meters: dict[int, Meter] = field(default_factory=dict)
+    published: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    seen: Counter[str] = field(default_factory=Counter)
+    granted: dict[int, set[object]] = field(default_factory=dict)
+
+    # -- every event --
+
+    def judge(self, event: Any, out: Outcome, farm: Farm) -> None:
+        """Takes one handled event.
+
+        Raises:
+            Broken: A promise does not hold.
+        """
+        before = dict(self.maps)
+        commands = {c.attempt: c for c in out.commands if isinstance(c, LeaseCommand)}
+        for row in out.rows:
+            if isinstance(row, LeaseRow):
+                self._lease(row, commands.get(row.id), farm)
+            elif isinstance(row, ResultRow):
+                self._result(row, event, farm)
+            elif isinstance(row, BulkRow):
+                self._bulk(row, before)
+            elif isinstance(row, StaleRow):
+                self.seen["stale"] += 1
+            elif isinstance(row, SpecRow):
+                self.seen["spec"] += 1
+        self._moves(out, farm)
+        self._hear(event, out)
+        self._money(event, out, farm)
+        if isinstance(event, DispatchEvent):
+            self._order(out, before, farm)
+
+    def _moves(self, out: Outcome, farm: Farm) -> None:
+        """Only legal moves, and rows that explain every one of them."""
+        told: dict[int, set[tuple[int, int]]] = {}
+        for row in out.rows:
+            if isinstance(row, ResultRow | BulkRow | LeaseRow) and row.old != row.new:
+                verify = isinstance(row, LeaseRow) and row.kind == AttemptKind.VERIFY
+                if not verify:
+                    told.setdefault(row.step_id, set()).add((row.old, row.new))
+        for step in farm.steps.values():
+            now = bytes(step.state)
+            old = self.maps.get(step.id)
+            if old is not None and old != now:
+                pairs = set(zip(old, now, strict=True))
+                for one, two in pairs:
+                    if one != two:
+                        move = UnitState(one), UnitState(two)
+                        legal = move in LEGAL_MOVES or two == UnitState.DONE
+                        must(legal, f"{step.address}: {move[0].word} became {move[1].word}")
+                        must(bool(told.get(step.id)), f"{step.address} changed without a row")
+            self.maps[step.id] = now
+
+    # -- leases --
+
+    def _lease(self, row: LeaseRow, command: LeaseCommand | None, farm: Farm) -> None:
+        step, node = farm.steps[row.step_id], farm.nodes[row.node_id]
+        units = units_of(row.units)
+        must(command is not None and command.units == units, f"{step.address}@{row.no}: no lease was sent")
+        must(row.id not in self.leases, f"attempt {row.id} was leased twice")
+        self.seen[f"lease-{AttemptKind(row.kind).name.lower()}"] += 1
+        if row.kind != AttemptKind.VERIFY:
+            self._lease_units(row, units, command, step, node, farm)
+        self.leases[row.id] = Lease(row, units, set(units), set(units))
+        self._resources(node, step, row)
+
+    def _lease_units(
+        self, row: LeaseRow, units: tuple[int, ...], command: Any, step: Step, node: Node, farm: Farm
+    ) -> None:
+        for other in self.leases.values():
+            if other.row.step_id == step.id and not other.over and other.row.kind != AttemptKind.VERIFY:
+                both = other.may_run & set(units)
+                must(not both, f"{step.address} {sorted(both)} is leased while @{other.row.no} may run it")
+        told = {*command.supersedes, command.adopt_folder}
+        for unit in units:
+            key = (step.id, unit)
+            missing = self.lost_folders.get(key, set()) - told
+            must(not missing, f"{step.address} {unit}: the lease does not supersede {missing}")
+            if row.kind == AttemptKind.RENDER:
+                self._other_node(step, unit, node, farm)
+                must(key not in self.waits_licence, f"{step.address} {unit} is leased during its back-off")
+
+    def _other_node(self, step: Step, unit: int, node: Node, farm: Farm) -> None:
+        able = [other for other in farm.nodes.values() if in_service(other) and capable(step, other)]
+        fresh = [other for other in able if self.node_failures[step.id, other.id] < 3]
+        must(node in able, f"{step.address} was leased to {node.name}, which cannot take it")
+        if self.node_failures[step.id, node.id] >= 3:
+            must(not fresh, f"{step.address} went to {node.name}, which failed 3 times for it")
+        failed = self.failed_on.get((step.id, unit), set())
+        if node.id in failed:
+            others = [other.name for other in (fresh or able) if other.id not in failed]
+            must(not others, f"{step.address} {unit} went to {node.name} again though {others} can take it")
+            self.seen["same-node-again"] += 1
+
+    def _resources(self, node: Node, step: Step, row: LeaseRow) -> None:
+        mine = [x.row for x in self.leases.values() if not x.over and x.row.node_id == node.id]
+        total = node.facts.total
+        must(sum(x.cores for x in mine) <= total.cores, f"{node.name}: more cores leased than it has")
+        must(sum(x.ram_mib for x in mine) <= total.ram_mib, f"{node.name}: more memory leased than it has")
+        gpus = [index for x in mine for index in x.gpus.split(",") if index]
+        must(len(gpus) == len(set(gpus)), f"{node.name}: a GPU is leased twice")
+        memory = {str(gpu.index): gpu.vram_mib for gpu in node.facts.gpus}
+        for index in filter(None, row.gpus.split(",")):
+            must(memory[index] >= step.resources.vram_mib, f"{node.name}: GPU {index} is too small")
+        if row.kind == AttemptKind.RENDER:
+            must(row.gpus.count(",") + bool(row.gpus) == step.resources.gpus, f"{step.address}: GPUs missing")
+        if any(x.kind == AttemptKind.RENDER and x.cores == total.cores for x in mine):
+            must(len(mine) == 1, f"{node.name}: a whole-slice attempt shares its node")
+
+    # -- results --
+
+    def _result(self, row: ResultRow, event: Any, farm: Farm) -> None:
+        lease = self.leases.get(row.attempt_id)
+        must(lease is not None and not lease.over, f"a result of closed attempt {row.attempt_id} counts")
+        assert lease is not None
+        step = farm.steps[row.step_id]
+        where = f"{step.address}@{lease.row.no} unit {row.unit}"
+        key = (row.step_id, row.unit)
+        spoke = isinstance(event, ReportEvent) and event.attempt == row.attempt_id
+        if spoke:
+            good = event.nonce == lease.row.nonce and event.node_id == lease.row.node_id
+            must(good, f"{where}: a report of another counts")
+        if row.unit >= 0:
+            must(row.unit in lease.owed, f"{where} counts twice or was never leased")
+            lease.owed.discard(row.unit)
+            said = [u for u in event.units if u.unit == row.unit] if spoke else []
+            if said:
+                lease.may_run.discard(row.unit)
+            if row.new == UnitState.DONE and row.old != UnitState.DONE:
+                must(any(u.outcome == SAYS_DONE for u in said), f"{where} is done without a report")
+                self._done(row, lease, where)
+            if row.failure:
+                self.seen[f"failed-{row.failure}"] += 1
+            if lease.row.kind != AttemptKind.VERIFY:
+                self._blame(row, lease, key)
+        if row.lost:
+            folder = attempt_folder(step.job.id, step.spec.name, lease.row.no, lease.row.nonce)
+            for unit in lease.units:
+                told_here = unit in lease.may_run or unit == row.unit
+                if told_here and self.maps[step.id][unit] != UnitState.DONE:
+                    self.lost_folders.setdefault((step.id, unit), set()).add(folder)
+        if row.closes:
+            self._closed(row, lease, event, where)
+
+    def _done(self, row: ResultRow, lease: Lease, where: str) -> None:
+        key = (row.step_id, row.unit)
+        if lease.row.kind == AttemptKind.VERIFY:
+            skip = row.old == UnitState.BLOCKED
+            must(skip or key in self.marked, f"{where}: {UnitState(row.old).word} became done unasked")
+            self.seen["marked-done"] += key in self.marked
+            self.seen["skipped-existing"] += skip and key not in self.marked
+        else:
+            must(row.attempt_id in self.published.get(key, ()), f"{where} is done but was never published")
+            must(row.old == UnitState.RUNNING, f"{where} was not running")
+        self.seen["done"] += 1
+        self.failed_on.pop(key, None)
+        self.lost_folders.pop(key, None)
+        self.waits_licence.discard(key)
+        self.marked.discard(key)
+
+    def _blame(self, row: ResultRow, lease: Lease, key: tuple[int, int]) -> None:
+        if row.failure in BLAMES_NODE or row.failure == "node":
+            self.failed_on.setdefault(key, set()).add(lease.row.node_id)
+        if row.failure in BLAMES_NODE:
+            self.node_failures[row.step_id, lease.row.node_id] += 1
+        if row.failure == "licence":
+            self.waits_licence.add(key)
+
+    def _closed(self, row: ResultRow, lease: Lease, event: Any, where: str) -> None:
+        node, number = lease.row.node_id, row.attempt_id
+        if isinstance(event, ReportEvent):
+            must(event.attempt == number and event.closed, f"{where} was closed by another's report")
+        elif isinstance(event, TickEvent):
+            silent_us = event.now_us - self.heard_us[node]
+            must(silent_us >= LOST_US, f"{where} was given up after {silent_us / 1e6} s of silence")
+            must(bool(row.lost), f"{where}: the node is silent but the attempt not lost")
+            self.seen["lost"] += 1
+        elif isinstance(event, HelloEvent):
+            named = number in event.running or number in event.pending
+            must(not named, f"{where} was closed though its agent named it")
+        elif isinstance(event, BeatEvent):
+            must(number in event.missing and event.node_id == node, f"{where} was closed by a heartbeat")
+        else:
+            must(isinstance(event, ByeEvent) and event.node_id == node, f"{where} was closed by {event!r}")
+        lease.over = True
+
+    def _bulk(self, row: BulkRow, before: dict[int, bytes]) -> None:
+        state = self.maps.get(row.step_id) or before.get(row.step_id, b"")
+        units = [u for u, s in enumerate(state) if s == row.old] if row.units == "*" else units_of(row.units)
+        if row.old != row.new:
+            move = UnitState(row.old), UnitState(row.new)
+            must(move in LEGAL_MOVES, f"bulk move {move} is illegal")
+        for unit in units:
+            key = (row.step_id, unit)
+            self.waits_licence.discard(key)
+            if row.fresh:
+                self.failed_on.pop(key, None)
+        if row.fresh:
+            for found in [key for key in self.node_failures if key[0] == row.step_id]:
+                del self.node_failures[found]
+
+    # -- silence and money --
+
+    def _hear(self, event: Any, out: Outcome) -> None:
+        if isinstance(event, HelloEvent):
+            self.heard_us[out.reply.node_id] = event.now_us
+        elif isinstance(event, BeatEvent) and out.reply is not None:
+            self.heard_us[event.node_id] = event.now_us
+        elif isinstance(event, ReportEvent) and event.node_id in self.heard_us:
+            self.heard_us[event.node_id] = max(self.heard_us[event.node_id], event.now_us)
+
+    def restarted(self, now_us: int, grace_us: int) -> None:
+        """The broker came back: silence counts from here, less the grace it must give."""
+        for node in self.heard_us:
+            self.heard_us[node] = now_us + grace_us - LOST_US
+
+    def _money(self, event: Any, out: Outcome, farm: Farm) -> None:
+        """Every node's total is the cost of its intervals, each from its own origin, to the nano-USD."""
+        for node in farm.nodes.values():
+            mine = self.meters.setdefault(node.id, Meter())
+            if mine.on and not (
+                node.meter_on and (node.meter_rate, node.origin_us) == (mine.rate, mine.origin_us)
+            ):
+                end_us = event.now_us if node.meter_on else node.metered_us
+                must(end_us <= event.now_us, f"{node.name} was charged into the future")
+                mine.base += rate_cost(mine.rate, mine.origin_us, end_us, mine.origin_us)
+            mine.on, mine.rate, mine.origin_us = node.meter_on, node.meter_rate, node.origin_us
+            cost = rate_cost(mine.rate, mine.origin_us, node.metered_us, mine.origin_us) if mine.on else 0
+            must(node.total_nano == mine.base + cost, f"{node.name}: {node.total_nano} is not what it cost")
+
+    # -- order --
+
+    def _order(self, out: Outcome, before: dict[int, bytes], farm: Farm) -> None:
+        """No unit waits that a node could take now, or could have taken instead of one of lower priority."""
+        left = [step for step in farm.steps.values() if self._leasable(step)]
+        leased = [row for row in out.rows if isinstance(row, LeaseRow)]
+        later: Counter[int] = Counter()
+        for row in reversed(leased):
+            node, step = farm.nodes[row.node_id], farm.steps[row.step_id]
+            later[node.id] += 1
+            if row.kind != AttemptKind.RENDER:
+                continue
+            for other in left:
+                higher = order(other) < order(step)
+                if higher and self._could_take(other, node, without=later[node.id], leased=leased):
+                    must(False, f"{step.address} was leased to {node.name} before {other.address}")
+        for node in farm.nodes.values():
+            if in_service(node) and node.state is NodeState.ONLINE:
+                for step in left:
+                    free = self._could_take(step, node, without=0, leased=leased)
+                    must(not free, f"{node.name} idles though {step.address} waits")
+
+    def _leasable(self, step: Step) -> bool:
+        return not step.job.paused and UnitState.QUEUED in step.state
+
+    def _could_take(self, step: Step, node: Node, *, without: int, leased: list[LeaseRow]) -> bool:
+        if not capable(step, node) or self.node_failures[step.id, node.id] >= 3:
+            return False
+        mine = [x.row for x in self.leases.values() if not x.over and x.row.node_id == node.id]
+        gone = (
+            {row.id for row in [row for row in leased if row.node_id == node.id][-without:]}
+            if without
+            else set()
+        )
+        mine = [row for row in mine if row.id not in gone]
+        total, need = node.facts.total, step.resources
+        if step.whole and mine:
+            return False
+        if need.cores > total.cores - sum(row.cores for row in mine):
+            return False
+        if total.cores == sum(row.cores for row in mine) or need.ram_mib > total.ram_mib - sum(
+            r.ram_mib for r in mine
+        ):
+            return False
+        used = {index for row in mine for index in row.gpus.split(",")}
+        able = [g for g in node.facts.gpus if str(g.index) not in used and g.vram_mib >= need.vram_mib]
+        if len(able) < need.gpus:
+            return False
+        running = set()
+        for lease in self.leases.values():
+            if lease.row.step_id == step.id and not lease.over and lease.row.kind != AttemptKind.VERIFY:
+                running |= lease.may_run
+        for unit, state in enumerate(step.state):
+            key = (step.id, unit)
+            if state != UnitState.QUEUED or unit in running or key in self.waits_licence:
+                continue
+            if node.id not in self.failed_on.get(key, ()):
+                return True
+        return False
+
+
+def order(step: Step) -> tuple[int, int, int]:
+    """Place in the order of work."""
+    return -step.job.priority, step.job.id, step.index
+
+
+def in_service(node: Node) -> bool:
+    """Whether the node may be counted on for work."""
+    return node.enabled and not node.forgotten and node.state in (NodeState.ONLINE, NodeState.SUSPECT)
+
+
+def capable(step: Step, node: Node) -> bool:
+    """Whether the node, empty, could take the step: filters written down once more, independently."""
+    spec, facts, need = step.spec, node.facts, step.resources
+    versions = [app.version for app in facts.apps if app.name == step.app]
+    return (
+        (not spec.pools or node.pool in spec.pools)
+        and spec.site in ("", node.site)
+        and spec.renderer in facts.renderers
+        and (not step.app or any(version_ok(version, spec.version) for version in versions))
+        and all(
+            facts.attributes.get(k) in ((v,) if v != "*" else (facts.attributes.get(k) or "",))
+            for k, v in spec.attributes.items()
+        )
+        and need.cores <= facts.total.cores
+        and need.ram_mib <= facts.total.ram_mib
+        and sum(gpu.vram_mib >= need.vram_mib for gpu in facts.gpus) >= need.gpus
+    )

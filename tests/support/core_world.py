@@ -1,0 +1,103 @@
+"""The fleet and the jobs of a simulated farm: every filter has nodes that pass it and nodes that do not."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+from farm.model.jobs import JobSpec, OutputSpec, StepSpec, check_job
+from farm.model.nodes import AppInfo, GpuInfo, NodeFacts
+from farm.model.resources import Resources
+from tests.support.sim_agent import GOOD
+
+if TYPE_CHECKING:
+    from tests.support.core_driver import Driver
+
+RENDERERS = ("blender", "command", "whole")
+
+
+def facts(
+    name: str, cores: int, *, ram_mib: int = 16_384, vram: tuple[int, ...] = (), **more: Any
+) -> NodeFacts:
+    """Facts of a node."""
+    gpus = tuple(
+        GpuInfo(index, f"GPU-{name}-{index}", "Simulated", memory) for index, memory in enumerate(vram)
+    )
+    total = Resources(cores=cores, ram_mib=ram_mib, gpus=len(vram), vram_mib=max(vram, default=0))
+    more.setdefault("renderers", RENDERERS)
+    more.setdefault("apps", (AppInfo("blender", "4.2.3"),))
+    more.setdefault("attributes", {"os": "linux"})
+    return NodeFacts(name=name, total=total, gpus=gpus, **more)
+
+
+def fleet() -> list[tuple[str, NodeFacts, str, str]]:
+    """Key, facts, pool and site of each node."""
+    old = (AppInfo("blender", "3.4.1"), AppInfo("blender", "4.2.3"))
+    return [
+        ("key-a", facts("ant", 4, vram=(8_000, 24_000)), "", "local"),
+        ("key-b", facts("ant", 8, vram=(8_000, 24_000), apps=old), "film", "local"),
+        ("key-c", facts("bee", 2, ram_mib=4_096, attributes={"os": "linux", "rack": "r2"}), "film", "cloud"),
+        ("key-d", facts("cat", 3, renderers=("command", "whole")), "", "local"),
+    ]
+
+
+_NEEDS: tuple[dict[str, Any], ...] = (
+    {},
+    {},
+    {"resources": Resources(cores=2, ram_mib=2_048)},
+    {"resources": Resources(cores=1, gpus=1, vram_mib=8_000)},
+    {"resources": Resources(cores=1, gpus=1, vram_mib=20_000)},
+    {"pools": ("film",)},
+    {"site": "cloud"},
+    {"attributes": {"rack": "*"}},
+    {"renderer": "blender"},
+    {"renderer": "blender", "version": "<4"},
+    {"renderer": "whole"},
+    {"renderer": "whole", "resources": Resources(cores=2)},
+)
+
+
+def make_job(rng: random.Random, driver: Driver) -> JobSpec:
+    """A random job that at least one node of the fleet can do."""
+    number = driver.core.farm.next_job
+    steps: list[StepSpec] = []
+    for index in range(rng.choice((1, 1, 2, 3))):
+        name = "abc"[index]
+        fields: dict[str, Any] = {"renderer": "command", **rng.choice(_NEEDS)}
+        single = index > 0 and rng.random() < 0.4
+        count = rng.randrange(1, 9)
+        pattern = f"/out/J{number}/{name}.####.exr" if rng.random() < 0.95 else "/out/shared.####.exr"
+        kind = "sequence"
+        if single:
+            pattern, kind = f"/out/J{number}/{name}.mov", rng.choice(("movie", "single"))
+        outputs = (OutputSpec(pattern=pattern, kind=kind),) if rng.random() < 0.85 else ()  # type: ignore[arg-type]
+        existing = "skip" if rng.random() < 0.2 else "overwrite"
+        after = tuple(name for name in "abc"[:index] if rng.random() < 0.7)
+        if existing == "skip" and outputs and not single:
+            for frame in range(1, count + 1):
+                if rng.random() < 0.5:
+                    driver.disk.files[pattern, frame] = (GOOD, 0)
+        steps.append(
+            StepSpec(
+                name=name,
+                kind="single" if single else "per_frame",
+                frames=None if single else f"1-{count}",
+                chunk=rng.choice(("auto", "auto", 1, 2, 5)),
+                outputs=outputs,
+                existing=existing,
+                after=after,
+                attempts=rng.choice((0, 0, 0, 1, 5)),
+                **fields,
+            )
+        )
+    spec = JobSpec(
+        overcrank_job=1,
+        name=f"job {number}",
+        steps=tuple(steps),
+        user=rng.choice(("ann", "bob")),
+        priority=rng.choice((10, 50, 50, 90)),
+        token=f"t{rng.randrange(30)}" if rng.random() < 0.3 else "",
+        paused=rng.random() < 0.1,
+    )
+    check_job(spec)
+    return spec
