@@ -40,6 +40,7 @@ class Publisher:
         self._followers: dict[bytes, _Follower] = {}
         self._jobs: set[int] = set()
         self._nodes: set[int] = set()
+        self._gone: list[str] = []
         self._last_us = 0
 
     @property
@@ -117,6 +118,8 @@ class Publisher:
             elif kind is JobRow:
                 self._jobs.add(row.id)  # type: ignore[union-attr]
             elif kind is NodeRow:
+                if row.forgotten:  # type: ignore[union-attr]
+                    self._gone.append(f"node:{row.id}")  # type: ignore[union-attr]
                 self._nodes.add(row.id)  # type: ignore[union-attr]
 
     def _note_units(self, follower: _Follower, row: AnyRow) -> None:
@@ -141,11 +144,13 @@ class Publisher:
         if not self._followers:
             self._jobs.clear()
             self._nodes.clear()
+            self._gone.clear()
             return
         if now_us - self._last_us < EVERY_US or not (self._jobs or self._nodes):
             return
         self._last_us = now_us
-        jobs, nodes = sorted(self._jobs), bool(self._nodes)
+        jobs, nodes, gone = sorted(self._jobs), bool(self._nodes), tuple(self._gone)
+        self._gone.clear()
         self._jobs.clear()
         self._nodes.clear()
         for follower in list(self._followers.values()):
@@ -173,5 +178,6 @@ class Publisher:
                     if nodes and follower.nodes_topic
                     else (),
                     units=units,
+                    gone=gone if follower.nodes_topic else (),
                 ),
             )

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-
 from farm.config.places import Places, make_private_folder, prune_private
 from farm.model.errors import FarmUnreachable, OvercrankError
 from farm.protocol.client import NodeRow
@@ -98,7 +97,9 @@ class PrivateFarm:
         flags = ["--control-port", "0", "--join-port", "0", "--bulk-port", "0", *self._broker_flags]
         if self._rate is not None:
             flags += ["--rate-usd-h", self._rate]
-        process = self._spawn("broker", ["broker", "--announce", "--leash", str(leash), *flags], leash, subprocess.PIPE)
+        process = self._spawn(
+            "broker", ["broker", "--announce", "--leash", str(leash), *flags], leash, subprocess.PIPE
+        )
         assert process.stdout is not None
         with process.stdout as stdout:
             line = _first_line(stdout, START_S)
@@ -200,5 +201,3 @@ def describe_problem(error: OvercrankError, state: Path) -> OvercrankError:
     hint = f"{error.hint}; " if error.hint else ""
     error.hint = f"{hint}logs are in {state}"
     return error
-
-

@@ -71,32 +71,53 @@ class PlainBar:
 
 
 class RichBar:
-    """A progress bar on standard error."""
+    """A progress bar per step on standard error, with its state and seconds a frame."""
 
     def __init__(self, console: Console) -> None:
         from rich.console import Console as RichConsole
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TaskID,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
             console=RichConsole(file=console.err),
-            transient=True,
         )
-        self._task = self._progress.add_task("")
+        self._tasks: dict[str, TaskID] = {}
         self._progress.start()
 
     def show(self, row: JobRow) -> None:
         """See Bar."""
-        failed = f", {row.failed} failed" if row.failed else ""
-        self._progress.update(
-            self._task,
-            total=max(1, row.units),
-            completed=row.done,
-            description=clean(f"J{row.job} {row.name} {row.state}{failed}"),
-        )
+        for step in row.steps:
+            task = self._tasks.get(step.name)
+            if task is None:
+                task = self._tasks[step.name] = self._progress.add_task("", start=False, note="")
+            done, running, failed = step.counts[3], step.counts[2], step.counts[4]
+            if done or running:
+                self._progress.start_task(task)
+            notes = [step.state]
+            if step.mean_frame_s and step.kind == "per_frame":
+                notes.append(f"{step.mean_frame_s:.2f} s a frame")
+            if failed:
+                notes.append(f"{failed} failed")
+            self._progress.update(
+                task,
+                total=max(1, step.units),
+                completed=done,
+                description=clean(f"J{row.job}/{step.name}"),
+                note=", ".join(notes),
+            )
+            if done == step.units:
+                self._progress.stop_task(task)
 
     def close(self) -> None:
         """See Bar."""
@@ -118,7 +139,9 @@ def make_bar(console: Console) -> Bar:
     return RichBar(console) if console.err.isatty() else PlainBar(console)
 
 
-def wait_for_job(farm: Farm, job: int, console: Console, bar: Bar | None = None) -> JobRow:
+def wait_for_job(
+    farm: Farm, job: int, console: Console, bar: Bar | None = None, *, hopeless_s: float | None = None
+) -> JobRow:
     """Waits until a job has ended, showing progress.
 
     Args:
@@ -126,14 +149,18 @@ def wait_for_job(farm: Farm, job: int, console: Console, bar: Bar | None = None)
         job: Job number.
         console: Where progress goes (standard error).
         bar: How it is shown; default by the terminal.
+        hopeless_s: Also end once for so many seconds nothing runs and no node takes work; None waits for
+            nodes to come, as one does on a farm that others run.
 
     Returns:
         The job as it ended.
     """
     shown = bar or make_bar(console)
     row: JobRow | None = None
+    topics = (f"job:{job}",) if hopeless_s is None else (f"job:{job}", "nodes")
+    hopeless_since_s: float | None = None
     try:
-        for mirror in farm.subscribe(f"job:{job}"):
+        for mirror in farm.subscribe(*topics, idle_s=None if hopeless_s is None else 0.5):
             if mirror.trouble:
                 continue
             if job not in mirror.jobs:
@@ -141,6 +168,12 @@ def wait_for_job(farm: Farm, job: int, console: Console, bar: Bar | None = None)
             row = mirror.jobs[job]
             shown.show(row)
             if has_ended(row):
+                break
+            if hopeless_s is None or row.running or any(node.enabled for node in mirror.nodes.values()):
+                hopeless_since_s = None
+            elif hopeless_since_s is None:
+                hopeless_since_s = time.monotonic()
+            elif time.monotonic() - hopeless_since_s >= hopeless_s:
                 break
     finally:
         shown.close()

@@ -46,8 +46,12 @@ def _setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pool", default="", help="pool, when the broker runs on this machine")
     parser.add_argument("--site", default="", help="site, when the broker runs on this machine")
     parser.add_argument("--drain-on-term", action="store_true", help="on SIGTERM finish what runs")
-    parser.add_argument("--damage-frame", type=int, metavar="N", help="FAULT INJECTION: spoil this frame's files")
-    parser.add_argument("--pause-before-publish", default="", metavar="FIFO", help="FAULT INJECTION for tests")
+    parser.add_argument(
+        "--damage-frame", type=int, metavar="N", help="FAULT INJECTION: spoil this frame's files"
+    )
+    parser.add_argument(
+        "--pause-before-publish", default="", metavar="FIFO", help="FAULT INJECTION for tests"
+    )
     add_leash(parser)
 
 

@@ -35,7 +35,9 @@ def _setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", default="overcrank-demo", metavar="FOLDER", help="where pictures and film go"
     )
-    parser.add_argument("--frames", type=int, default=_FRAMES, metavar="N", help=f"frames (default {_FRAMES})")
+    parser.add_argument(
+        "--frames", type=int, default=_FRAMES, metavar="N", help=f"frames (default {_FRAMES})"
+    )
     parser.add_argument("--renderer", choices=("blender", "mitsuba"), help="default: Blender if it is here")
     add_farm_arguments(parser, agents=2)
 
@@ -137,7 +139,7 @@ def _demo(arguments: argparse.Namespace, console: Console) -> int:
             f"A private farm on this machine: one broker, {arguments.agents} agents, {_RATE_USD_H} USD/h."
         )
         console.line(
-            f"{renderer} renders {arguments.frames} frames, ffmpeg grades them, and they become a film with sound."
+            f"{renderer} renders {arguments.frames} frames, ffmpeg grades them, a film with sound comes out."
         )
         console.flush()
     sys.stdout.flush()

@@ -43,9 +43,7 @@ def private_farm(arguments: argparse.Namespace, rate_usd_h: str | None = None) -
     flags = []
     if arguments.damage_frame is not None:
         flags += ["--damage-frame", str(arguments.damage_frame)]
-    return PrivateFarm(
-        arguments.agents, rate_usd_h=arguments.rate_usd_h or rate_usd_h, agent_flags=flags
-    )
+    return PrivateFarm(arguments.agents, rate_usd_h=arguments.rate_usd_h or rate_usd_h, agent_flags=flags)
 
 
 def render(private: PrivateFarm, job: JobSpec, console: Console) -> int:
@@ -58,12 +56,18 @@ def render(private: PrivateFarm, job: JobSpec, console: Console) -> int:
         check_nodes(private, farm, job)
         number = farm.submit(job_bytes(with_token(job)), repeat=True).job
         try:
-            wait_for_job(farm, number, console)
+            wait_for_job(farm, number, console, hopeless_s=2.0)
         except KeyboardInterrupt:
             farm.act("cancel", f"J{number}", reason="interrupted")
             console.note(f"J{number} is canceled")
             raise
         result = outcome.collect(farm, number)
+        drained = [
+            f"{node.name} is drained: {node.reason}" for node in farm.nodes().nodes if not node.enabled
+        ]
+    if result.job.state in ("queued", "blocked"):
+        for line in drained:
+            console.note(f"farm: {line}")
     if console.json:
         console.document(outcome.document(result))
     else:
@@ -120,7 +124,10 @@ COMMANDS = {
     "run": Command(
         _setup,
         _run,
-        (*(f"farm run {line}" for line in EXAMPLES), "farm run scene.blend --frames 1-12 --agents 2 -o OUT --json"),
+        (
+            *(f"farm run {line}" for line in EXAMPLES),
+            "farm run scene.blend --frames 1-12 --agents 2 -o OUT --json",
+        ),
         takes_program=True,
     )
 }

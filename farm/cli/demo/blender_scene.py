@@ -57,7 +57,12 @@ bpy.context.object.data.materials.append(material("floor", (0.22, 0.21, 0.20), 0
 ball("gold", 1.1, (0, 0, 1.1), material("gold", (1.0, 0.70, 0.22), 1.0, 0.12))
 
 ring = [
-    ball("ball%d" % i, 0.38, (0, 0, 0), material("m%d" % i, colorsys.hsv_to_rgb(i / BALLS, 0.75, 0.85), 0.0, 0.25))
+    ball(
+        f"ball{i}",
+        0.38,
+        (0, 0, 0),
+        material(f"m{i}", colorsys.hsv_to_rgb(i / BALLS, 0.75, 0.85), 0.0, 0.25),
+    )
     for i in range(BALLS)
 ]
 lamp = bpy.data.objects.new("sun", bpy.data.lights.new("sun", "AREA"))

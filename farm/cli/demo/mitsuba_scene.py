@@ -57,7 +57,7 @@ def build(frame, first, last, parameters):
         place = 2 * math.pi * index / BALLS - 2 * angle
         hop = 0.45 * abs(math.sin(2 * math.pi * (2 * turn + index / BALLS)))
         red, green, blue = colorsys.hsv_to_rgb(index / BALLS, 0.75, 0.85)
-        scene["ball%d" % index] = {
+        scene[f"ball{index}"] = {
             "type": "sphere",
             "center": [2.3 * math.cos(place), 2.3 * math.sin(place), 0.38 + hop],
             "radius": 0.38,
