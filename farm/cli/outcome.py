@@ -183,7 +183,7 @@ def show(outcome: Outcome, console: Console) -> None:
 
     rows = outcome.frames[outcome.step.name]
     done = [row for row in rows if row.state == "done"]
-    timed = sorted((row.elapsed_s, row) for row in done if row.elapsed_s is not None)
+    timed = sorted(((row.elapsed_s, row) for row in done if row.elapsed_s is not None), key=_seconds)
     if timed:
         console.line()
         console.table(
@@ -238,6 +238,10 @@ def show(outcome: Outcome, console: Console) -> None:
             console.line(f"movie   {outcome.movie} ({outcome.movie_frames} frames)")
         else:
             console.line(f"movie   {outcome.movie}: {outcome.movie_trouble or 'not made'}")
+
+
+def _seconds(timed: tuple[float, FrameRow]) -> float:
+    return timed[0]
 
 
 def _why(job: JobRow) -> str:

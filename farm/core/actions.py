@@ -20,6 +20,7 @@ from farm.core.events import ActEvent
 from farm.core.outcome import ActAnswer, Outcome
 from farm.core.rows import HistoryRow, JobStateRow
 from farm.core.state import Farm, Job, Step
+from farm.core.submit import writer_of
 from farm.model.errors import CallError, IllegalMove, UnknownName
 from farm.model.frames import FrameRange
 from farm.model.states import UnitState
@@ -175,6 +176,14 @@ def _retry(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome
     named = bool(event.frames) or (bool(event.step) and targets[0][0].frames is None)
     olds = (FAILED, CANCELED, SKIPPED, DONE) if named else (FAILED, CANCELED)
     _possible(targets, olds, "rendered again")
+    if not job.open_units:
+        for step, _ in targets:
+            for output in step.spec.outputs:
+                other = writer_of(farm, output.pattern, step.frames, job)
+                if other is not None:
+                    raise IllegalMove(
+                        f"{other.address} is writing {output.pattern} now", hint="wait for it, or cancel it"
+                    )
     reason = event.reason or f"to be rendered again, says {event.who}"
     if job.paused and job.paused_by == "farm":
         _state_row(farm, job, event, "paused", "paused", "", reason, out)

@@ -153,7 +153,11 @@ def apply_lease(farm: Farm, row: LeaseRow) -> Attempt:
     attempt = reopen(farm, row)
     step.dirty = True
     step.last_us = row.at_us
-    if attempt.kind is not _VERIFY:
+    if attempt.kind is _VERIFY:
+        attempt.verify = farm.verify.get(row.gang)
+        if attempt.verify is not None:
+            attempt.verify.leased = True
+    else:
         for unit in attempt.open:
             step.set_state(unit, RUNNING)
         if not step.job.started_us:
@@ -196,6 +200,7 @@ def apply_result(farm: Farm, row: ResultRow) -> None:
             _drop_from_attempts(step, (unit,))
         if row.new != row.old:
             step.set_state(unit, row.new)
+        step.job.note_end(row.at_us)
         if row.new == DONE:
             if attempt.kind is AttemptKind.RENDER:
                 attempt.useful_us += row.elapsed_us
@@ -203,7 +208,7 @@ def apply_result(farm: Farm, row: ResultRow) -> None:
                 step.busy_us += row.elapsed_us
             if step.notes:
                 step.notes.pop(unit, None)
-        else:
+        elif attempt.kind is not _VERIFY or row.failure:
             attempt.wasted = True
             note_failure(farm, step, unit, attempt, row)
         if row.new == QUEUED:
@@ -257,6 +262,14 @@ def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
         node.gpus_free = sorted({*node.gpus_free, *attempt.gpus})
     if node.state is NodeState.ONLINE and node.enabled and node.cores_free > 0:
         farm.open_nodes[node.id] = node
+    if attempt.verify is not None:
+        attempt.verify.leased = False
+    if row.lost and attempt.dropped:
+        # Taken from it but perhaps still rendering: whoever publishes these next must fence it off too.
+        folder = attempt_folder(step.job.id, step.spec.name, attempt.no, attempt.nonce)
+        for unit in sorted(attempt.dropped):
+            if step.state[unit] != DONE:
+                step.note(unit).folders.append(folder)
     for unit in sorted(attempt.dropped):
         if step.parked.get(unit) == 0 and not any(unit in other.dropped for other in step.attempts.values()):
             del step.parked[unit]
@@ -284,6 +297,12 @@ def _drop_from_attempts(step: Step, units: Iterable[int]) -> None:
 def apply_bulk(farm: Farm, row: BulkRow) -> None:
     """Moves many units; running ones are taken from their attempts and parked until those are closed."""
     step = farm.steps[row.step_id]
+    step.dirty = True
+    if row.old == row.new == BLOCKED:
+        # Its existing files are being looked at; never again after that.
+        step.check_existing = False
+        step.reason, step.last_us = row.reason, row.at_us
+        return
     units = None if row.units == "*" else units_of(row.units)
     if row.old == RUNNING:
         owned = (unit for attempt in step.attempts.values() for unit in attempt.open)
@@ -297,6 +316,7 @@ def apply_bulk(farm: Farm, row: BulkRow) -> None:
             step.set_state(unit, row.new)
     step.reason = row.reason
     step.last_us = row.at_us
+    step.job.note_end(row.at_us)
     if row.new == QUEUED:
         for attempt in step.attempts.values():
             for unit in attempt.dropped:
@@ -337,7 +357,6 @@ def apply_spec(farm: Farm, row: SpecRow) -> None:
 
 def apply_verify(farm: Farm, row: VerifyRow) -> None:
     """Adds or settles a request to verify existing files."""
-    farm.next_verify = max(farm.next_verify, row.id + 1)
     if row.done:
         farm.verify.pop(row.id, None)
     else:

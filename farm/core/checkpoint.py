@@ -171,8 +171,7 @@ def restore(
         attempt.charge_nano = farm.restored_charges.pop(attempt.id, attempt.charge_nano)
     for row in replay:
         if type(row) is LeaseRow:
-            opened = apply.apply_lease(farm, row)
-            _find_request(farm, opened.id)
+            apply.apply_lease(farm, row)
         elif type(row) is ResultRow:
             apply.apply_result(farm, row)
         elif type(row) is BulkRow:
@@ -212,29 +211,15 @@ def _load_extra(farm: Farm, extra: _FarmExtra, leases: list[LeaseRow]) -> None:
         attempt.useful_us, attempt.wasted = entry.useful_us, entry.wasted
         attempt.charge_nano = entry.charge_nano
         step.attempt_no = max(step.attempt_no, row.no)
-        if entry.verify:
-            _find_request(farm, entry.id)
+        attempt.verify = farm.verify.get(entry.verify)
+        if attempt.verify is not None:
+            attempt.verify.leased = True
     for number, (step_id, no, nonce, node_id, units) in extra.lost.items():
         farm.lost[number] = LostAttempt(step_id, no, nonce, node_id, units)
     for job_id, started_us in extra.started.items():
         farm.jobs[job_id].started_us = started_us
     for job_id, ended_us in extra.ended.items():
         farm.jobs[job_id].ended_us = ended_us
-
-
-def _find_request(farm: Farm, attempt_id: int) -> None:
-    """Ties a verify attempt to the request it serves."""
-    attempt = farm.attempts[attempt_id]
-    if attempt.kind is not apply._VERIFY:
-        return
-    for request in farm.verify.values():
-        if (
-            request.step_id == attempt.step.id
-            and not request.leased
-            and set(attempt.units) <= set(request.units)
-        ):
-            request.leased, attempt.verify = True, request
-            return
 
 
 def _finish(farm: Farm) -> None:
@@ -244,14 +229,6 @@ def _finish(farm: Farm) -> None:
         step.satisfied = step.counts[done] + step.counts[skipped] == step.units
     for step in farm.steps.values():
         step.unmet = sum(not need.satisfied for need in step.needs)
-        if step.spec.existing == "skip" and step.counts[UnitState.BLOCKED] < step.units:
-            step.check_existing = False
         apply.requeue_shape(step)
-    asked = {request.step_id for request in farm.verify.values() if request.purpose == "skip"}
-    for step_id in asked:
-        farm.steps[step_id].check_existing = False
     for job in farm.jobs.values():
-        if job.open_units == 0 and not job.ended_us:
-            job.ended_us = max((step.last_us for step in job.steps), default=job.submitted_us)
-        elif job.open_units:
-            job.ended_us = 0
+        job.told_rest = job.open_units == 0

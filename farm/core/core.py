@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from farm.core import actions, checkpoint, nodes, place, results, submit
+from farm.core import actions, checkpoint, nodes, place, results, specs, submit
 from farm.core.events import (
     ActEvent,
     AnyEvent,
@@ -30,7 +30,7 @@ _HANDLERS: dict[type, Callable[[Farm, Any, Outcome], None]] = {
     BeatEvent: nodes.on_beat,
     ByeEvent: nodes.on_bye,
     ReportEvent: results.on_report,
-    VerifiedEvent: results.on_verified,
+    VerifiedEvent: specs.on_verified,
     DispatchEvent: place.dispatch,
     TickEvent: nodes.on_tick,
     ActEvent: actions.on_act,

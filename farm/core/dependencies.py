@@ -21,10 +21,13 @@ from farm.core.apply import (
 )
 from farm.core.outcome import Outcome, StopCommand
 from farm.core.rows import BulkRow, HistoryRow, SpecRow, VerifyRow
-from farm.core.state import Farm, Job, Step
+from farm.core.specs import review_holder
+from farm.core.state import Farm, Job, Step, VerifyRequest
 from farm.model.states import AttemptKind, UnitState
 
 _WORDS = [state.word for state in UnitState]
+#: Most units one request to look at existing files holds, so that several nodes share a long step.
+VERIFY_MOST = 1_000
 
 
 def move(
@@ -55,6 +58,8 @@ def move(
     row = BulkRow(farm.next_seq(), step.id, text, old, new, now_us, reason, who, int(fresh))
     out.rows.append(row)
     apply_bulk(farm, row)
+    if old == RUNNING:
+        review_holder(farm, step, out)
     if old == DONE and step.counts[DONE] == 0 and step.specs is not None:
         spec = SpecRow(farm.next_seq(), step.id, -1, b"")
         out.rows.append(spec)
@@ -94,7 +99,11 @@ def settle(farm: Farm, step: Step, now_us: int, out: Outcome) -> None:
 def unblock(farm: Farm, step: Step, reason: str, now_us: int, out: Outcome) -> None:
     """Its needs are met: units are queued, or checked on disk first when existing files shall be kept."""
     if step.check_existing and step.counts[BLOCKED]:
-        step.check_existing = False
+        # A move from blocked to blocked: stored, so that a restart does not ask a second time.
+        looks = "existing files are looked at first"
+        row = BulkRow(farm.next_seq(), step.id, "*", BLOCKED, BLOCKED, now_us, looks, "farm", 0)
+        out.rows.append(row)
+        apply_bulk(farm, row)
         state = step.state
         units = tuple(unit for unit in range(step.units) if state[unit] == BLOCKED)
         ask_verify(farm, step, units, "skip", step.job.user, now_us, out)
@@ -105,27 +114,51 @@ def unblock(farm: Farm, step: Step, reason: str, now_us: int, out: Outcome) -> N
 def ask_verify(
     farm: Farm, step: Step, units: tuple[int, ...], purpose: str, who: str, now_us: int, out: Outcome
 ) -> None:
-    """Asks for existing files to be verified by an agent."""
-    row = VerifyRow(farm.next_verify, farm.next_seq(), step.id, units_text(units), purpose, who, now_us, 0)
+    """Asks for existing files to be verified by agents, at most VERIFY_MOST units a request."""
+    for start in range(0, len(units), VERIFY_MOST):
+        seq = farm.next_seq()
+        part = units_text(units[start : start + VERIFY_MOST])
+        row = VerifyRow(seq, seq, step.id, part, purpose, who, now_us, 0)
+        out.rows.append(row)
+        apply_verify(farm, row)
+
+
+def settle_request(
+    farm: Farm, request: VerifyRequest, left: tuple[int, ...], now_us: int, out: Outcome
+) -> None:
+    """A look at existing files ended: the request is settled, or goes on with the units left."""
+    row = VerifyRow(
+        request.id,
+        farm.next_seq(),
+        request.step_id,
+        units_text(left or request.units),
+        request.purpose,
+        request.who,
+        now_us,
+        int(not left),
+    )
     out.rows.append(row)
     apply_verify(farm, row)
 
 
 def _block(farm: Farm, step: Step, reason: str, now_us: int, out: Outcome) -> None:
     for old in (RUNNING, QUEUED, DONE, FAILED):
-        move(farm, step, None, old, BLOCKED, reason, "farm", now_us, out, fresh=old == FAILED)
+        # What was finished starts anew on new input; what is under way keeps its spent attempts.
+        move(farm, step, None, old, BLOCKED, reason, "farm", now_us, out, fresh=old in (DONE, FAILED))
 
 
 def note_rest(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
     """Records once that a job came to rest, or that it moves again."""
-    if job.open_units == 0 and not job.ended_us:
-        job.ended_us = now_us
+    rests = job.open_units == 0
+    if rests == job.told_rest:
+        return
+    job.told_rest = rests
+    if rests:
         word = job.shown().value
         counts = job.counts()
         reason = ", ".join(f"{counts[state]} {_WORDS[state]}" for state in (DONE, FAILED, SKIPPED, CANCELED))
         out.rows.append(HistoryRow(farm.next_seq(), now_us, job.id, "job", "running", word, reason, "farm"))
-    elif job.open_units and job.ended_us:
-        job.ended_us = 0
+    else:
         out.rows.append(
             HistoryRow(farm.next_seq(), now_us, job.id, "job", "ended", "open", "has work again", "farm")
         )

@@ -84,21 +84,29 @@ def able_nodes(farm: Farm, step: Step) -> list[Node]:
     ]
 
 
+def preferred_nodes(farm: Farm, step: Step) -> list[Node]:
+    """Able nodes that did not fail too often for the step; all able ones when each of them did."""
+    able = able_nodes(farm, step)
+    failures = step.node_failures
+    if not failures:
+        return able
+    good = [node for node in able if failures.get(node.id, 0) < NODE_FAILURES_PER_STEP]
+    return good or able
+
+
 def excluded(farm: Farm, step: Step, node: Node) -> bool:
     """Whether the node failed too often for the step while another able node has not."""
-    failures = step.node_failures
-    if failures.get(node.id, 0) < NODE_FAILURES_PER_STEP:
+    if step.node_failures.get(node.id, 0) < NODE_FAILURES_PER_STEP:
         return False
-    return any(
-        failures.get(other.id, 0) < NODE_FAILURES_PER_STEP
-        for other in able_nodes(farm, step)
-        if other is not node
-    )
+    return all(other is not node for other in preferred_nodes(farm, step))
 
 
 def avoided(farm: Farm, step: Step, unit: int, node: Node) -> bool:
-    """Whether the unit failed on this node and there is an able node it did not fail on."""
+    """Whether the unit failed on this node and there is a node for it that it did not fail on.
+
+    A node the step no longer uses is none: the unit would wait for it for ever.
+    """
     note = step.notes.get(unit)
     if note is None or node.id not in note.failed_on:
         return False
-    return any(other.id not in note.failed_on for other in able_nodes(farm, step))
+    return any(other.id not in note.failed_on for other in preferred_nodes(farm, step))

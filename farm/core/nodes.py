@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from farm.core import meter
-from farm.core.apply import apply_node, requeue_shape
-from farm.core.dependencies import settle
+from farm.core.apply import QUEUED, apply_node
+from farm.core.dependencies import move, settle
 from farm.core.drain import drain_node, store_node, tell
 from farm.core.events import BeatEvent, ByeEvent, HelloEvent, NodeActEvent, RestartEvent, TickEvent
-from farm.core.outcome import ActAnswer, DrainCommand, HelloAnswer, Outcome
+from farm.core.outcome import ActAnswer, DrainCommand, HelloAnswer, Outcome, StopCommand
 from farm.core.results import end_attempt
 from farm.core.rows import NodeRow
 from farm.core.state import Farm, Node
@@ -53,6 +53,11 @@ def on_hello(farm: Farm, event: HelloEvent, out: Outcome) -> None:
     for attempt in list(node.attempts.values()):
         if attempt.id in event.running or attempt.id in event.pending:
             keep.append(attempt.id)
+            if attempt.dropped:
+                # The stop may have been lost with the connection.
+                part = tuple(sorted(attempt.dropped)) if attempt.open else ()
+                reason = "its units were taken back"
+                out.commands.append(StopCommand(node.id, attempt.id, reason, part))
         else:
             step = attempt.step
             end_attempt(farm, attempt, now_us, FailureClass.LOST.value, "its agent no longer holds it", out)
@@ -73,9 +78,10 @@ def _unique_name(farm: Farm, wanted: str, number: int) -> str:
         for node in farm.nodes.values()
         if node.id != number and not node.forgotten and node.state is not NodeState.OFFLINE
     }
-    name, n = wanted or f"node-{number}", 2
+    base = wanted or f"node-{number}"
+    name, n = base, 2
     while name in taken:
-        name, n = f"{wanted}-{n}", n + 1
+        name, n = f"{base}-{n}", n + 1
     return name
 
 
@@ -151,11 +157,9 @@ def on_tick(farm: Farm, event: TickEvent, out: Outcome) -> None:
     for step in farm.steps.values():
         if step.parked:
             over = [unit for unit, until_us in step.parked.items() if 0 < until_us <= now_us]
-            for unit in over:
-                del step.parked[unit]
-                step.cursor = min(step.cursor, unit)
             if over:
-                requeue_shape(step)
+                units = tuple(sorted(over))
+                move(farm, step, units, QUEUED, QUEUED, "its back-off is over", "farm", now_us, out)
 
 
 def _lose(farm: Farm, node: Node, now_us: int, out: Outcome) -> None:

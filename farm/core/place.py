@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.core.apply import QUEUED, RUNNING, apply_lease, units_text
+from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, apply_lease, units_text
+from farm.core.dependencies import settle_request
 from farm.core.events import DispatchEvent
 from farm.core.match import avoided, capable_shapes, excluded, fits, pick_gpus
 from farm.core.outcome import LeaseCommand, Outcome
@@ -45,7 +46,7 @@ def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
     hopeless: set[tuple[object, ...]] = set()
     for node in list(farm.open_nodes.values()):
         while node.cores_free > 0 and node.state is NodeState.ONLINE and node.enabled:
-            vector = (id(node.klass), node.cores_free, node.ram_free, len(node.gpus_free), not node.attempts)
+            vector = (id(node.klass), node.cores_free, node.ram_free, _free_vram(node), not node.attempts)
             if vector in hopeless:
                 break
             shapes = [shape for shape in capable_shapes(farm, node) if shape.heap and fits(shape, node)]
@@ -58,6 +59,14 @@ def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
             _lease(farm, node, step, units, AttemptKind.RENDER, event.now_us, entropy.draw(), out)
         if node.cores_free <= 0:
             farm.open_nodes.pop(node.id, None)
+
+
+def _free_vram(node: Node) -> tuple[int, ...]:
+    """Memory of the node's free GPUs: what tells nodes of a class apart besides amounts."""
+    if not node.gpus_free:
+        return ()
+    free = set(node.gpus_free)
+    return tuple(sorted(gpu.vram_mib for gpu in node.facts.gpus if gpu.index in free))
 
 
 def _best(farm: Farm, node: Node, shapes: list[Shape]) -> tuple[Step, list[int]] | None:
@@ -129,6 +138,7 @@ def _lease(
     nonce: int,
     out: Outcome,
     adopt_folder: str = "",
+    request: int = 0,
 ) -> None:
     """Opens an attempt and tells its agent."""
     shape = step.shape
@@ -154,7 +164,7 @@ def _lease(
         ram_mib,
         ",".join(map(str, gpus)),
         dominant_share_ppm(asked, total),
-        0,
+        request,
         now_us,
         QUEUED,
         RUNNING,
@@ -179,7 +189,7 @@ def _lease(
             asked,
             gpus,
             known or (),
-            bool(known is None and step.asks and step.spec.outputs),
+            known is None and step.asks and kind is not AttemptKind.VERIFY,
             folders,
             adopt_folder,
         )
@@ -198,16 +208,24 @@ def lease_adoption(
 def _place_verify(farm: Farm, now_us: int, entropy: Entropy, out: Outcome) -> None:
     """Leases requests to verify existing files to nodes that see the same paths."""
     for request in list(farm.verify.values()):
-        if request.leased:
+        step = farm.steps[request.step_id]
+        if request.leased or (request.purpose == "skip" and step.job.paused):
+            continue
+        units = [unit for unit in request.units if _worth_looking(step, unit, request)]
+        if not units:
+            settle_request(farm, request, (), now_us, out)
             continue
         node = _verifier(farm, request)
-        if node is None:
-            continue
-        step = farm.steps[request.step_id]
-        request.leased = True
-        number = farm.next_attempt
-        _lease(farm, node, step, list(request.units), AttemptKind.VERIFY, now_us, entropy.draw(), out)
-        farm.attempts[number].verify = request
+        if node is not None:
+            kind, nonce = AttemptKind.VERIFY, entropy.draw()
+            _lease(farm, node, step, units, kind, now_us, nonce, out, request=request.id)
+
+
+def _worth_looking(step: Step, unit: int, request: VerifyRequest) -> bool:
+    """Whether the answer would still change anything."""
+    if request.purpose == "skip":
+        return step.state[unit] == BLOCKED and not step.unmet
+    return step.state[unit] != DONE
 
 
 def _verifier(farm: Farm, request: VerifyRequest) -> Node | None:

@@ -56,9 +56,7 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
         if report.unit not in attempt.open:
             reason = "the unit was taken from this attempt"
             unit = _clip(report.unit)
-            out.rows.append(
-                StaleRow(farm.next_seq(), attempt.id, unit, event.node_id, event.now_us, reason)
-            )
+            out.rows.append(StaleRow(farm.next_seq(), attempt.id, unit, event.node_id, event.now_us, reason))
             continue
         if attempt.kind is _VERIFY and report.outcome not in (reports.DONE, reports.FAILED):
             # Given back unlooked at: it stays owed, so that the request goes to another node.
@@ -89,7 +87,8 @@ def _checked(step: Step, report: UnitReport) -> UnitReport:
     if report.outcome == reports.DONE and report.files:
         difference = spec_difference(known_specs(step) or (), specs_of(step, report.files))
         if difference:
-            changes |= {"outcome": reports.FAILED, "failure": FailureClass.OUTPUT.value, "reason": difference}
+            changes |= {"outcome": reports.FAILED, "failure": FailureClass.OUTPUT.value}
+            changes |= {"reason": difference, "files": ()}
     return msgspec.structs.replace(report, **changes) if changes else report
 
 
@@ -167,7 +166,9 @@ def _verified_state(attempt: Attempt, unit: int, report: UnitReport) -> tuple[in
     waits = old == BLOCKED and not step.unmet
     if report.outcome == reports.DONE and (waits or not skip):
         return DONE, ""
-    return (QUEUED if waits else old), ("" if skip or old == DONE else _class_word(report.failure))
+    return (QUEUED if waits else old), (
+        "" if skip or old == DONE else _class_word(report.failure or FailureClass.OUTPUT.value)
+    )
 
 
 def _final_charge(attempt: Attempt, now_us: int, more_useful_us: int) -> tuple[int, int]:
@@ -319,15 +320,15 @@ def _stale(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     units: list[int] = []
     if lost is not None and node is not None and lost.nonce == event.nonce and lost.node_id == event.node_id:
         step = farm.steps[lost.step_id]
-        if any(a.kind is AttemptKind.ADOPT and a.step is step for a in node.attempts.values()):
+        kept = {unit for unit in event.kept if unit in lost.units}
+        if any(
+            other.kind is AttemptKind.ADOPT and other.step is step and kept.intersection(other.units)
+            for other in node.attempts.values()
+        ):
             # The same report once more, while the files are being adopted.
             return
         if not step.job.paused and node.state is NodeState.ONLINE and node.cores_free > 0 and node.enabled:
-            units = [
-                u
-                for u in dict.fromkeys(event.kept)
-                if u in lost.units and step.state[u] == QUEUED and u not in step.parked
-            ]
+            units = [u for u in sorted(kept) if step.state[u] == QUEUED and u not in step.parked]
         if units:
             folder = attempt_folder(step.job.id, step.spec.name, lost.no, lost.nonce)
             # The nonce need only be unguessable by others; it is this agent's own secret already.

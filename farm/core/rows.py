@@ -65,7 +65,7 @@ class LeaseRow(Row, frozen=True, gc=False):
     """Units leased under an attempt: they move from ``old`` (queued) to ``new`` (running).
 
     ``units`` are indices as text (``5`` or ``5-9,12``); ``gpus`` CUDA indices as text; ``gang`` the gang
-    id, 0 for none.  A verify lease (``kind`` 1) moves no unit.
+    id, 0 for none.  A verify lease (``kind`` 1) moves no unit; its ``gang`` is the VerifyRow it serves.
     """
 
     id: int
@@ -114,7 +114,11 @@ class ResultRow(Row, frozen=True, gc=False):
 
 
 class BulkRow(Row, frozen=True, gc=False):
-    """Many units of a step move at once; ``units`` is ``*`` (all in state ``old``) or indices as text."""
+    """Many units of a step move at once; ``units`` is ``*`` (all in state ``old``) or indices as text.
+
+    From blocked to blocked: their existing files are looked at first.  From queued to queued: their back-off
+    is over.
+    """
 
     seq: int
     step_id: int
@@ -137,7 +141,10 @@ class SpecRow(Row, frozen=True, gc=False):
 
 
 class VerifyRow(Row, frozen=True, gc=False):
-    """A request to verify existing files: ``done`` 0 when asked for, 1 when settled."""
+    """A request to verify existing files: ``done`` 0 when asked for, 1 when settled.
+
+    ``units`` are those still to be looked at; ``id`` is the ``seq`` of its first row.
+    """
 
     id: int
     seq: int

@@ -122,6 +122,7 @@ class Job:
         "started_us",
         "steps",
         "submitted_us",
+        "told_rest",
         "user",
     )
 
@@ -139,6 +140,8 @@ class Job:
         self.submitted_us = submitted_us
         self.started_us = 0
         self.ended_us = 0
+        #: Whether people were told that nothing is left to do.
+        self.told_rest = False
         self.archived = False
         self.steps: list[Step] = []
         self.open_units = 0
@@ -154,6 +157,13 @@ class Job:
     def shown(self) -> WorkState:
         """The state people see."""
         return shown_state(self.counts(), paused=self.paused)
+
+    def note_end(self, at_us: int) -> None:
+        """Keeps ``ended_us`` in step with the open units; called after every move of units."""
+        if self.open_units:
+            self.ended_us = 0
+        elif not self.ended_us:
+            self.ended_us = at_us
 
     def step(self, name: str) -> Step | None:
         """Step of that name."""
@@ -491,7 +501,6 @@ class Farm:
         self.next_step = 1
         self.next_attempt = 1
         self.next_node = 1
-        self.next_verify = 1
         self.jobs: dict[int, Job] = {}
         self.steps: dict[int, Step] = {}
         self.attempts: dict[int, Attempt] = {}
@@ -505,8 +514,6 @@ class Farm:
         self.patterns: dict[str, list[Step]] = {}
         self.verify: dict[int, VerifyRequest] = {}
         self.lost: dict[int, LostAttempt] = {}
-        #: (time, kind, id): what TickEvent must look at; entries may be out of date.
-        self.timers: list[tuple[int, str, int]] = []
         self.checkpoint_seq = 0
         #: Only during a restart: what open attempts were charged up to their node's stored meter.
         self.restored_charges: dict[int, int] = {}

@@ -7,7 +7,7 @@ from farm.core.dependencies import note_rest, settle, unblock
 from farm.core.events import SubmitEvent
 from farm.core.outcome import Outcome, SubmitAnswer
 from farm.core.rows import HistoryRow, JobRow, StepRow
-from farm.core.state import Farm, Step
+from farm.core.state import Farm, Job, Step
 from farm.model.errors import JobFileError
 from farm.model.frames import FrameRange
 from farm.model.jobs import JobSpec, StepSpec
@@ -86,17 +86,21 @@ def check_conflicts(farm: Farm, spec: JobSpec) -> None:
                 if _overlap(frames, other_spec.frame_range()):
                     raise JobFileError(f"step {other_spec.name!r} writes {output.pattern} too", path)
             own[output.pattern].append(step)
-            for other in farm.patterns.get(output.pattern, ()):
-                if _live(other) and _overlap(frames, other.frames):
-                    raise JobFileError(
-                        f"{other.address} is still writing {output.pattern}",
-                        path,
-                        hint="wait for it, or cancel it",
-                    )
+            other = writer_of(farm, output.pattern, frames, None)
+            if other is not None:
+                raise JobFileError(
+                    f"{other.address} is still writing {output.pattern}",
+                    path,
+                    hint="wait for it, or cancel it",
+                )
 
 
-def _live(step: Step) -> bool:
-    return step.job.open_units > 0
+def writer_of(farm: Farm, pattern: str, frames: FrameRange | None, but: Job | None) -> Step | None:
+    """A step of a live job (other than ``but``) that writes any of these files."""
+    for other in farm.patterns.get(pattern, ()):
+        if other.job is not but and other.job.open_units > 0 and _overlap(frames, other.frames):
+            return other
+    return None
 
 
 def _overlap(one: FrameRange | None, other: FrameRange | None) -> bool:

@@ -31,7 +31,8 @@ class PictureSpec(msgspec.Struct, frozen=True):
         if self.channels != other.channels:
             return f"has channels {','.join(other.channels)}, not {','.join(self.channels)}"
         if self.formats != other.formats:
-            return f"has samples {'/'.join(sorted(set(other.formats)))}, not {'/'.join(sorted(set(self.formats)))}"
+            theirs, ours = "/".join(sorted(set(other.formats))), "/".join(sorted(set(self.formats)))
+            return f"has samples {theirs}, not {ours}"
         if self.subimages != other.subimages:
             return f"has {other.subimages} parts, not {self.subimages}"
         return ""

@@ -202,10 +202,6 @@ class BlenderRenderer:
         warnings = []
         if asked.device == "cpu" and gpus:
             warnings.append(f"device cpu leaves the {gpus} GPU(s) it asks for idle")
-        if not asked.engine:
-            warnings.append(
-                "engine is not named: Blender reads an engine it does not know as EEVEE and says nothing"
-            )
         return warnings
 
     @staticmethod

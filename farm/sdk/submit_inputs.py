@@ -23,6 +23,7 @@ from farm.model.paths import (
     is_absolute,
     join,
     resolve_output,
+    split_pattern,
 )
 from farm.model.resources import Resources
 from farm.renderers.base import Renderer
@@ -552,6 +553,9 @@ def _clip_suffixes() -> tuple[str, ...]:
 
 def _stem(path: str) -> str:
     name = basename_of(path.rstrip("/\\"))
+    if has_frame_token(name):
+        name = split_pattern(name)[0] or name
+        return name.rstrip("._- ") or name
     return name.rpartition(".")[0] or name
 
 

@@ -202,11 +202,12 @@ def test_optional_assets_only_warn_and_tiles_are_found(job: Job, tmp_path: Path)
 
 def test_warnings_come_from_everywhere(job: Job) -> None:
     job |= {"warnings": ["the artist says hello"], "colour": "red"}
-    job["steps"][0]["params"]["engine"] = ""
+    job["steps"][0]["resources"] = {"cores": 1, "gpus": 1}
+    job["steps"][0]["params"]["device"] = "cpu"
     found = check(job)
     assert found[0] == "unknown key colour has no effect"
     assert "the artist says hello" in found
-    assert any(warning.startswith("steps[0]: engine is not named") for warning in found)
+    assert any(warning.startswith("steps[0]: device cpu leaves") for warning in found)
 
 
 def test_a_job_file_is_read_with_its_name_in_every_error(tmp_path: Path, job: Job) -> None:
