@@ -35,12 +35,13 @@ from farm.model.paths import PathRule
 from farm.model.reports import RELEASED, UnitReport
 from farm.protocol.agent import AgentWelcome
 from farm.renderers.base import AppInstall
-from farm.renderers.registry import renderers
+from farm.renderers.registry import get_renderer, renderers
 from farm.transport.keys import load_keypair
 from node_agent.apps import probe_apps
-from node_agent.attempt import Attempt, Workshop, discard, sweep
+from node_agent.attempt import Attempt
 from node_agent.desk import Desk
 from node_agent.keeper import Keeper
+from node_agent.ledger import Workshop, discard, sweep
 from node_agent.line import Line, ZmqLine
 from node_agent.link import Calls, Link
 from node_agent.machine import Held
@@ -149,6 +150,9 @@ class Agent:
         self._control = control
         self._bulk = bulk
         self._site = planner_site
+        #: Called when the agent cannot go on; it must be ended then.
+        self.on_failure: Callable[[], None] = lambda: None
+        self.failed = False
         try:
             self.agent_id = _agent_id(self._state)
             self.killed = kill_leftovers(self.agent_id)
@@ -224,7 +228,7 @@ class Agent:
             instance=os.urandom(8).hex(),
         )
         for name, body in (
-            ("link", self.link.run),
+            ("link", self._run_link),
             ("uploader", self.uploader.run),
             ("keeper", self.keeper.run),
             ("previewer", self.previewer.run),
@@ -249,13 +253,14 @@ class Agent:
     def _look_at_site(self) -> Site:
         options = self.options
         apps: dict[str, list[AppInstall]] = {}
-        for app in probe_apps([Path(path) for path in options.app_paths], cache=self._state / "apps.json"):
-            apps.setdefault(app.name, []).append(app)
-        ffmpeg = apps.get("ffmpeg", [])
+        if not options.allow_renderers or any(get_renderer(name).app for name in options.allow_renderers):
+            cache = Path(options.app_cache) if options.app_cache else self._state / "apps.json"
+            for app in probe_apps([Path(path) for path in options.app_paths], cache=cache):
+                apps.setdefault(app.name, []).append(app)
         return Site(
             apps=apps,
             slice_cores=self._hardware.cores,
-            ffmpeg=ffmpeg[0].argv[0] if ffmpeg else "",
+            ffmpeg=apps["ffmpeg"][0].argv[0] if "ffmpeg" in apps else _ffmpeg(),
             allowed=frozenset(options.allow_renderers) if options.allow_renderers else None,
             denied=frozenset(options.deny_renderers),
             own_rules=tuple(PathRule(source, target) for source, target in options.path_rules),
@@ -264,9 +269,8 @@ class Agent:
 
     def _node_facts(self, site: Site) -> NodeFacts:
         options, hardware = self.options, self._hardware
-        names = options.allow_renderers or tuple(
-            name for name, renderer in renderers().items() if not renderer.app or site.apps.get(renderer.app)
-        )
+        known = {name: get_renderer(name) for name in options.allow_renderers} or renderers()
+        names = [name for name, found in known.items() if not found.app or site.apps.get(found.app)]
         return NodeFacts(
             name=options.name or socket.gethostname(),
             host=hardware.hostname or socket.gethostname(),
@@ -291,6 +295,13 @@ class Agent:
 
     def _load(self) -> NodeLoad | None:
         return self.keeper.load
+
+    def _run_link(self) -> None:
+        try:
+            self.link.run()
+        except Exception:
+            self.failed = True
+            self.on_failure()
 
     def _lease(self, held: Held) -> None:
         if self._draining:
@@ -454,6 +465,15 @@ def hash_text(text: str) -> int:
     return zlib.crc32(text.encode("utf-8", "surrogateescape"))
 
 
+def _ffmpeg() -> str:
+    from farm.media.ffmpeg import find_ffmpeg
+
+    try:
+        return str(find_ffmpeg())
+    except OvercrankError:
+        return ""
+
+
 def _software() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
@@ -483,9 +503,10 @@ def run_agent(options: AgentOptions) -> int:
     agent = None
     try:
         agent = Agent(options)
+        agent.on_failure = asked.set
         agent.start()
         asked.wait()
-        if options.drain_on_term and count[0] < 2:
+        if options.drain_on_term and count[0] < 2 and not agent.failed:
             agent.drain("the node finishes its work and then ends")
         else:
             agent.stop("the agent was stopped")
@@ -494,7 +515,7 @@ def run_agent(options: AgentOptions) -> int:
             if count[0] > 1 and not forced:
                 forced = True
                 agent.force()
-        return 0
+        return 1 if agent.failed else 0
     finally:
         if agent is not None:
             agent.close()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from farm.model.errors import FarmUnreachable
 from farm.transport.client_link import ClientLink, LinkState
 from farm.transport.keys import KeyPair
 from farm.transport.poller import Poller, Waker
@@ -105,6 +104,3 @@ class ZmqLine:
         """See Line.close."""
         self._link.close(linger_s)
         self._waker.close()
-
-
-__all__ = ["FarmUnreachable", "Line", "ZmqLine"]

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from farm.model.errors import FarmUnreachable, OvercrankError, PeerError
+from farm.model.errors import FarmUnreachable, PeerError
 from farm.model.nodes import NodeFacts, NodeLoad
 from farm.protocol.agent import AgentHello, AgentWelcome, BatchMsg, BeatAckMsg, ByeMsg, DrainMsg, Timings
 from farm.protocol.codec import agent_codec, encode
@@ -108,13 +108,15 @@ class Link:
     def run(self) -> None:
         """Body of the link's thread; ends after ``end``."""
         try:
+            pause_s = self._turn()
             while not self._finished():
-                self._line.wait(self._turn())
+                self._line.wait(pause_s)
+                pause_s = self._turn()
         except Exception:
             log.exception("event=link-failed")
             raise
         finally:
-            if self._session.phase is Phase.OPEN:
+            if self._session.phase is Phase.OPEN and self._ending.is_set():
                 self._line.send(encode(ByeMsg(self._bye)))
             self._lost_session()
             self._line.close(linger_s=1.0)
@@ -319,6 +321,3 @@ class Link:
         if not due:
             return None
         return max(0.0, (min(due) - now) / 1e6)
-
-
-__all__ = ["Calls", "Link", "OvercrankError"]

@@ -35,6 +35,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         allow_renderers: Renderers that may run here; empty = every one found.
         deny_renderers: Renderers that never run here.
         app_paths: Further places to look for applications.
+        app_cache: File that remembers applications' versions between starts; may be shared, "" = own.
         path_rules: Path mapping rules (source, target), tried before the farm's.
         env: Variables for every renderer process, e.g. licence servers.
         log_cap_bytes: Bytes of log kept per attempt; the farm may set less.
@@ -63,6 +64,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     allow_renderers: tuple[str, ...] = ()
     deny_renderers: tuple[str, ...] = ()
     app_paths: tuple[str, ...] = ()
+    app_cache: str = ""
     path_rules: tuple[tuple[str, str], ...] = ()
     env: dict[str, str] = {}
     log_cap_bytes: int = 1 << 30

@@ -158,8 +158,10 @@ class Uploader:
     def run(self) -> None:
         """Body of the uploader's thread; ends after ``end``."""
         try:
+            pause_s = self._turn()
             while not self._finished():
-                self._line.wait(self._turn())
+                self._line.wait(pause_s)
+                pause_s = self._turn()
         finally:
             self._line.close(linger_s=0.5)
 

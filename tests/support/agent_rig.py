@@ -6,20 +6,24 @@ the rig that starts an agent on it.  What it may not know: the agent's inside be
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-import OpenImageIO as oiio
+import OpenImageIO as oiio  # noqa: N813 - the name all its documentation uses
+import pytest
 
 from farm.model.errors import FarmUnreachable
+from farm.model.ids import KeyText
 from farm.model.outputs import PictureSpec
 from farm.model.resources import Resources
 from farm.protocol.agent import (
@@ -42,8 +46,13 @@ from farm.protocol.bulk import LogAckMsg, LogPutMsg, PreviewPutMsg
 from farm.protocol.codec import broker_codec, bulk_in_codec, encode
 from farm.protocol.common import HelloMsg, RefusedMsg, WelcomeMsg
 from farm.renderers.registry import get_renderer
+from farm.transport.keyring import KeyEntry, Keyring, Role
+from farm.transport.keys import generate_keypair, save_keypair
+from farm.transport.poller import Poller, Waker
+from farm.transport.server_link import ServerLink
+from farm.transport.sockets import recv_nowait, send_nowait
 from node_agent.agent import Agent
-from node_agent.options import AgentOptions
+from node_agent.options import AgentOptions, write_options
 from node_agent.outputs import Hooks
 from node_agent.plan import Site
 from node_agent.probe import HardwareFacts
@@ -158,6 +167,7 @@ class FakeBroker:
         self.answer_beats = True
         self.ack = True
         self.refuse = ""
+        self.path_rules: tuple[tuple[str, str], ...] = ()
         self.grant: Callable[[VerifiedMsg], str | None] | None = lambda _message: ""
         self.known: set[int] = set()
         self.hellos: list[HelloMsg] = []
@@ -217,7 +227,11 @@ class FakeBroker:
                 role="agent",
                 user="",
                 agent=AgentWelcome(
-                    node_id=1, farm_id=self.farm_id, timings=self.timings, keep=tuple(sorted(keep))
+                    node_id=1,
+                    farm_id=self.farm_id,
+                    timings=self.timings,
+                    keep=tuple(sorted(keep)),
+                    path_rules=self.path_rules,
                 ),
             )
         )
@@ -323,6 +337,7 @@ class Rig:
         broker: FakeBroker | None = None,
         find: Callable[[str], Any] = get_renderer,
         hooks: Hooks | None = None,
+        ram_mib: int = 4096,
         **options: Any,
     ) -> None:
         self.broker = broker or FakeBroker()
@@ -341,7 +356,7 @@ class Rig:
             control=self.broker.line,
             bulk=self.broker.bulk,
             planner_site=Site(find=find, slice_cores=2, hooks=hooks or Hooks()),
-            hardware=HardwareFacts(cores=2, ram_mib=4096),
+            hardware=HardwareFacts(cores=2, ram_mib=ram_mib),
         )
 
     def __enter__(self) -> Rig:
@@ -409,3 +424,143 @@ def programs_run(rig: Rig, count: int = 1) -> None:
 def folders_left(folder: Path) -> list[str]:
     """Attempt folders in a destination."""
     return sorted(entry.name for entry in folder.glob(".overcrank-*")) if folder.is_dir() else []
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size_kib: int = 1024, options: str = "") -> Iterator[Path]:
+    """A file system of its own that is soon full; skips the test where mounting is not allowed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    flags = f"size={size_kib}k{options}"
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", flags, "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("mounting a small disk needs root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def fill(folder: Path) -> Path:
+    """Fills a disk to the last byte."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            with contextlib.suppress(OSError):
+                while file.write(b"x" * size) == size:
+                    pass
+    return filler
+
+
+class _FarEnd:
+    """What a fake broker pushes into, when its agent is at the other end of a real socket."""
+
+    def __init__(self, waker: Waker) -> None:
+        self.queue: deque[bytes] = deque()
+        self._waker = waker
+
+    def push(self, message: Any) -> None:
+        self.queue.append(encode(message))
+        self._waker.wake()
+
+
+class SocketBroker(FakeBroker):
+    """The fake broker behind real sockets with real keys, for agents that are processes of their own."""
+
+    def __init__(self, timings: Timings = FAST) -> None:
+        super().__init__(timings)
+        self.pair = generate_keypair()
+        self.agent_pair = generate_keypair()
+        keyring = Keyring()
+        keyring.add(
+            KeyEntry(
+                key_id=keyring.allocate_id(), public=KeyText(self.agent_pair.public), role=Role.AGENT, user=""
+            )
+        )
+        self._server = ServerLink(self.pair, keyring, control_port=0, join_port=0, bulk_port=0)
+        self._waker = Waker()
+        self._over = threading.Event()
+        self.line = _FarEnd(self._waker)  # type: ignore[assignment]
+        self.bulk = _FarEnd(self._waker)  # type: ignore[assignment]
+        self._thread = threading.Thread(target=self._loop, name="socket-broker")
+
+    def options(self, folder: Path, **fields: Any) -> Path:
+        """Writes the options file (and key) of an agent of this farm."""
+        key = folder / "keys" / "agent.key"
+        if not key.exists():
+            save_keypair(key, self.agent_pair)
+        fields.setdefault("allow_renderers", ("command",))
+        path = folder / "agent.json"
+        write_options(
+            path,
+            AgentOptions(
+                name="node",
+                state_dir=str(folder / "state"),
+                control=str(self._server.control_address),
+                bulk=str(self._server.bulk_address),
+                key_file=str(key),
+                broker_key=self.pair.public,
+                **fields,
+            ),
+        )
+        return path
+
+    def __enter__(self) -> SocketBroker:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._waker.wake()
+        self._thread.join()
+        self._server.close()
+        self._waker.close()
+
+    def _loop(self) -> None:
+        ends = (
+            (self._server.control, self.line, self._on_message),
+            (self._server.bulk, self.bulk, self._on_bulk),
+        )
+        poller = Poller([self._server.control, self._server.bulk, self._waker])
+        peers: dict[int, bytes] = {}
+        while not self._over.is_set():
+            poller.wait(1.0)
+            self._waker.clear()
+            for number, (sock, end, take) in enumerate(ends):
+                while (found := recv_nowait(sock)) is not None:
+                    peers[number] = found[0]
+                    take(end, found[1])
+                while end.queue and number in peers:  # type: ignore[attr-defined]
+                    send_nowait(sock, peers[number], end.queue.popleft())  # type: ignore[attr-defined]
+
+
+class AgentProcess:
+    """``python -m node_agent`` as a process; ended and reaped whatever happens."""
+
+    def __init__(self, options: Path) -> None:
+        self.log = options.with_suffix(".log")
+        with self.log.open("ab") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "error", "-m", "node_agent", "--options", str(options)],
+                stderr=file,
+                stdout=file,
+                stdin=subprocess.DEVNULL,
+            )
+
+    def __enter__(self) -> AgentProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(PATIENCE_S)
+
+    def end(self, number: int) -> int:
+        """Sends a signal and waits for the end."""
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def text(self) -> str:
+        """What it logged."""
+        return self.log.read_text()

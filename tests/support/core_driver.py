@@ -36,6 +36,7 @@ from farm.core.outcome import DiscardCommand, GrantCommand, LeaseCommand, Outcom
 from farm.core.state import Farm, Settings, Step
 from farm.model.errors import CallError
 from farm.model.jobs import JobSpec
+from farm.model.reports import UnitReport
 from farm.model.states import AttemptKind, NodeState, UnitState
 from farm.protocol.session import BrokerSession, never_arrived
 from farm.storage.memory import MemoryStore
@@ -67,7 +68,7 @@ class Driver:
         last: The latest operations in words, for the report of a failure.
     """
 
-    def __init__(self, *, agents: int = 4, keep_events: bool = True) -> None:
+    def __init__(self, rng: random.Random, *, agents: int = 5, keep_events: bool = True) -> None:
         self.settings = Settings()
         self.store = MemoryStore()
         self.core = Core(self.settings)
@@ -78,6 +79,8 @@ class Driver:
             SimAgent(key, facts, self.disk, pool=pool, site=site) for key, facts, pool, site in fleet()
         ]
         del self.agents[agents:]
+        for agent in self.agents:
+            agent.flaky = rng.choice((0.05, 0.2, 0.2, 0.8))
         self.sessions: dict[str, BrokerSession] = {}
         self.wires: dict[str, deque[tuple[int, int, list[Any]]]] = {
             agent.key: deque() for agent in self.agents
@@ -156,6 +159,7 @@ class Driver:
             self.wires[agent.key].clear()
         self.now_us += rng.choice((0, 1_000_000, 100_000_000))
         self.truth.restarted(self.now_us, GRACE_US)
+        self.truth.granted.clear()
         self.handle(RestartEvent(self.now_us, GRACE_US))
         self.truth.seen["restarts"] += 1
 
@@ -167,6 +171,9 @@ class Driver:
         getattr(self, name)(rng)
         if rng.random() < 0.7:
             self.dispatch(rng)
+        if rng.random() < 0.5:
+            for agent in self.agents:
+                self._deliver(agent)
 
     def submit(self, rng: random.Random) -> None:
         """A job arrives; now and then with a token or files that are taken."""
@@ -187,7 +194,7 @@ class Driver:
         """Time passes; who is connected mostly sends a heartbeat."""
         self.now_us += rng.choice((10_000, 1_000_000, 4_000_000, 14_000_000, 20_000_000))
         for agent in self.agents:
-            if agent.session and rng.random() < 0.8:
+            if agent.session and not agent.muted and rng.random() < 0.95:
                 self._beat(agent)
         self.handle(TickEvent(self.now_us))
 
@@ -227,8 +234,35 @@ class Driver:
     def beat(self, rng: random.Random) -> None:
         """One heartbeat."""
         agent = rng.choice(self.agents)
-        if agent.session:
+        if agent.session and not agent.muted:
             self._beat(agent)
+
+    def silence(self, rng: random.Random) -> None:
+        """An agent stalls, or one that did comes back to itself."""
+        agent = rng.choice(self.agents)
+        agent.muted = not agent.muted and rng.random() < 0.4
+
+    def stall(self, rng: random.Random) -> None:
+        """An agent with verified files is cut off until it is lost, comes back and offers them."""
+        busy = [
+            a
+            for a in self.agents
+            if a.session and any({READY, ASKING} & {*h.units.values()} for h in a.held.values())
+        ]
+        if not busy:
+            return
+        agent = rng.choice(busy)
+        self.wires[agent.key].clear()
+        for _ in range(8):
+            self.now_us += 10_000_000
+            for other in self.agents:
+                if other is not agent and other.session and not other.muted:
+                    self._beat(other)
+            self.handle(TickEvent(self.now_us))
+        self._hello(agent)
+        for held in list(agent.held.values()):
+            agent.report(held, split=False)
+        self._send_reports(agent, rng)
 
     def _beat(self, agent: SimAgent) -> None:
         session = self.sessions[agent.key]
@@ -279,8 +313,8 @@ class Driver:
         unwanted = held.stop or unit in held.dropped
         if state == TODO and not unwanted:
             outcome = "good"
-            if not self.cooperative and rng.random() < 0.3:
-                outcome = rng.choice(("odd", "odd", *FAILURES))
+            if not self.cooperative and rng.random() < agent.flaky:
+                outcome = rng.choice(("odd", "odd", "renderer", "renderer", *FAILURES))
             agent.render(held, unit, outcome, rng, self.now_us)
             if held.units[unit] == ASKING:
                 self._ask(agent, held.lease.attempt, unit)
@@ -319,8 +353,10 @@ class Driver:
 
     def send_reports(self, rng: random.Random) -> None:
         """An agent's outbox goes out: all, some, or in another order; acknowledged or not."""
-        agent = rng.choice(self.agents)
-        if not agent.session:
+        self._send_reports(rng.choice(self.agents), rng)
+
+    def _send_reports(self, agent: SimAgent, rng: random.Random) -> None:
+        if not agent.session or agent.muted:
             return
         order = list(agent.outbox)
         if rng.random() < 0.1:
@@ -341,23 +377,21 @@ class Driver:
                 agent.outbox.remove(report)
 
     def echo(self, rng: random.Random) -> None:
-        """An old report comes again: as it was, with another nonce, from another node, or nonsense."""
+        """An old report comes again, or a forged one: another nonce, another node, another attempt."""
         if not self.delivered:
             return
-        event = rng.choice(self.delivered)
-        change: dict[str, Any] = {"now_us": self.now_us}
-        kind = rng.randrange(5)
+        event = msgspec.structs.replace(rng.choice(self.delivered), now_us=self.now_us)
+        live = [lease for lease in self.truth.leases.values() if not lease.over]
+        kind = rng.randrange(4)
         if kind == 1:
-            change["nonce"] = event.nonce ^ 1
-        elif kind == 2:
-            change["node_id"] = rng.randrange(1, 9)
-        elif kind == 3:
-            change["attempt"] = rng.choice((0, 1 << 40, (1 << 64) - 1, self.core.farm.next_attempt))
-        elif kind == 4:
-            live = [lease for lease in self.truth.leases.values() if not lease.over]
-            if live:
-                change["attempt"] = rng.choice(live).row.id
-        self.handle(msgspec.structs.replace(event, **change))
+            number = rng.choice((0, 1 << 40, (1 << 64) - 1, self.core.farm.next_attempt))
+            event = msgspec.structs.replace(event, attempt=number)
+        elif kind > 1 and live:
+            row, units = rng.choice(live).row, rng.choice(live).units
+            node, nonce = (row.node_id, row.nonce ^ 1) if kind == 2 else (row.node_id % 5 + 1, row.nonce)
+            reports = tuple(UnitReport(unit, rng.choice((1, 2, 3)), "renderer") for unit in units)
+            event = ReportEvent(self.now_us, node, row.id, nonce, reports, closed=True, kept=units)
+        self.handle(event)
 
     def cut(self, rng: random.Random) -> None:
         """A line is cut: what was in flight to the agent is lost; perhaps it comes back at once."""
@@ -397,9 +431,12 @@ class Driver:
         jobs = list(self.core.farm.jobs.values())
         if not jobs:
             return
-        job = rng.choice(jobs[-6:])
+        busy = [job for job in jobs if any(UnitState.RUNNING in step.state for step in job.steps)]
+        job = rng.choice(busy if busy and rng.random() < 0.6 else jobs[-6:])
         action = rng.choice(
             (
+                "retry",
+                "cancel",
                 "pause",
                 "resume",
                 "resume",
@@ -413,25 +450,32 @@ class Driver:
                 "eat",
             )
         )
+        name, frames, value, low = "", "", "", 0
+        wanted = {"retry": (3, 4, 6), "skip": (0, 1, 4), "mark-done": (2, 4), "cancel": (1, 2)}.get(
+            action, ()
+        )
+        likely = [(s, u) for s in job.steps for u, state in enumerate(s.state) if state in wanted]
         step = rng.choice(job.steps)
-        name, frames, value = "", "", ""
-        if action in ("cancel", "retry", "skip", "mark-done"):
-            name = step.spec.name if rng.random() < 0.9 else "nothing"
+        if likely and rng.random() < 0.8:
+            step, low = rng.choice(likely)
+        if action in ("cancel", "retry", "skip", "mark-done") and rng.random() < 0.9:
+            name = step.spec.name if rng.random() < 0.95 else "nothing"
             if step.frames is not None and rng.random() < 0.8:
-                low = rng.randrange(step.units + 1)
-                frames = f"{low + 1}-{low + 1 + rng.randrange(3)}"
+                high = min(step.units, low + rng.randrange(1, 4)) if rng.random() < 0.95 else step.units + 1
+                frames = f"{low + 1}-{max(low + 1, high)}"
         if action == "priority":
             value = rng.choice(("0", "10", "50", "90", "100", "101", "high"))
-        before = bytes(step.state)
+        before = {one.id: bytes(one.state) for one in job.steps}
         out = self.handle(ActEvent(self.now_us, action, job.id, name, frames, value, "", "ann"))
         if out is not None:
             self.truth.seen[action] += 1
         if out is not None and action == "mark-done":
-            wanted = range(step.units)
-            if frames:
-                low, _, high = frames.partition("-")
-                wanted = range(int(low) - 1, int(high))
-            self.truth.marked.update((step.id, u) for u in wanted if before[u] != UnitState.DONE)
+            for one in [step] if name else job.steps:
+                state = before[one.id]
+                first, last = (int(x) for x in frames.split("-")) if frames else (1, one.units)
+                self.truth.marked.update(
+                    (one.id, u) for u in range(first - 1, last) if state[u] != UnitState.DONE
+                )
 
     def node_act(self, rng: random.Random) -> None:
         """A wrangler acts on a node."""
@@ -459,6 +503,8 @@ class Driver:
     def finish(self, rng: random.Random) -> None:
         """From here on all cooperate: every unit that nobody gave up must get done."""
         self.cooperative = True
+        for agent in self.agents:
+            agent.muted = False
         for _ in range(400):
             for agent in self.agents:
                 if not agent.session:
@@ -534,17 +580,19 @@ class Driver:
 
 #: Operation and how likely it is.
 OPERATIONS: dict[str, int] = {
-    "work": 30,
-    "send_reports": 16,
-    "deliver": 14,
+    "work": 40,
+    "send_reports": 20,
+    "deliver": 10,
     "advance": 14,
     "beat": 6,
     "submit": 5,
-    "act": 8,
+    "act": 12,
     "echo": 4,
-    "hello": 4,
-    "cut": 3,
-    "crash": 2,
+    "hello": 3,
+    "cut": 2,
+    "crash": 1,
+    "silence": 2,
+    "stall": 2,
     "bye": 1,
     "node_act": 2,
     "checkpoint": 2,

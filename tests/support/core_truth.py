@@ -13,8 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from farm.core.apply import units_of
-from farm.core.events import BeatEvent, ByeEvent, DispatchEvent, HelloEvent, ReportEvent, TickEvent
-from farm.core.outcome import LeaseCommand, Outcome
+from farm.core.events import (
+    BeatEvent,
+    ByeEvent,
+    DispatchEvent,
+    HelloEvent,
+    ReportEvent,
+    TickEvent,
+    VerifiedEvent,
+)
+from farm.core.outcome import GrantCommand, LeaseCommand, Outcome, StopCommand
 from farm.core.rows import BulkRow, LeaseRow, ResultRow, SpecRow, StaleRow
 from farm.core.state import Farm, Node, Step
 from farm.model.ids import attempt_folder
@@ -73,7 +81,9 @@ class Truth:
     meters: dict[int, Meter] = field(default_factory=dict)
     published: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
-    granted: dict[int, set[object]] = field(default_factory=dict)
+    asked: dict[tuple[int, int], object] = field(default_factory=dict)
+    granted: dict[tuple[int, int], object] = field(default_factory=dict)
+    pictures: dict[tuple[int, int], object] = field(default_factory=dict)
 
     # -- every event --
 
@@ -91,12 +101,13 @@ class Truth:
             elif isinstance(row, ResultRow):
                 self._result(row, event, farm)
             elif isinstance(row, BulkRow):
-                self._bulk(row, before)
+                self._bulk(row, before, out)
             elif isinstance(row, StaleRow):
                 self.seen["stale"] += 1
             elif isinstance(row, SpecRow):
                 self.seen["spec"] += 1
         self._moves(out, farm)
+        self._grants(event, out)
         self._hear(event, out)
         self._money(event, out, farm)
         if isinstance(event, DispatchEvent):
@@ -122,6 +133,37 @@ class Truth:
                         must(legal, f"{step.address}: {move[0].word} became {move[1].word}")
                         must(bool(told.get(step.id)), f"{step.address} changed without a row")
             self.maps[step.id] = now
+
+    def _grants(self, event: Any, out: Outcome) -> None:
+        """All pictures that may be published or are done look alike, as far as anyone could know."""
+        if isinstance(event, VerifiedEvent):
+            self.asked[event.attempt, event.unit] = event.specs
+        for command in out.commands:
+            if not isinstance(command, GrantCommand):
+                continue
+            key = (command.attempt, command.unit)
+            self.seen["refused-picture" if command.reason else "granted"] += 1
+            lease = self.leases[command.attempt]
+            if command.reason or lease.over or command.unit not in lease.owed:
+                continue
+            step_id, mine = lease.row.step_id, self.asked[key]
+            self.granted[key] = mine
+            for (attempt, unit), other in self.granted.items():
+                peer = self.leases[attempt]
+                if (
+                    peer.row.step_id == step_id
+                    and not peer.over
+                    and unit in peer.owed
+                    and unit in peer.may_run
+                ):
+                    must(
+                        self._alike(step_id, unit, other, mine),
+                        f"{key} and {(attempt, unit)} may both publish",
+                    )
+
+    def _alike(self, step_id: int, unit: int, one: object, two: object) -> bool:
+        running = self.maps[step_id][unit] == UnitState.RUNNING
+        return one == two or not running
 
     # -- leases --
 
@@ -205,7 +247,7 @@ class Truth:
                 self.seen[f"failed-{row.failure}"] += 1
             if lease.row.kind != AttemptKind.VERIFY:
                 self._blame(row, lease, key)
-        if row.lost:
+        if row.lost and lease.row.kind != AttemptKind.VERIFY:
             folder = attempt_folder(step.job.id, step.spec.name, lease.row.no, lease.row.nonce)
             for unit in lease.units:
                 told_here = unit in lease.may_run or unit == row.unit
@@ -256,12 +298,14 @@ class Truth:
             must(isinstance(event, ByeEvent) and event.node_id == node, f"{where} was closed by {event!r}")
         lease.over = True
 
-    def _bulk(self, row: BulkRow, before: dict[int, bytes]) -> None:
+    def _bulk(self, row: BulkRow, before: dict[int, bytes], out: Outcome) -> None:
         state = self.maps.get(row.step_id) or before.get(row.step_id, b"")
         units = [u for u, s in enumerate(state) if s == row.old] if row.units == "*" else units_of(row.units)
         if row.old != row.new:
             move = UnitState(row.old), UnitState(row.new)
             must(move in LEGAL_MOVES, f"bulk move {move} is illegal")
+        if row.old == UnitState.RUNNING:
+            self._stopped(row.step_id, set(units), out)
         for unit in units:
             key = (row.step_id, unit)
             self.waits_licence.discard(key)
@@ -270,6 +314,25 @@ class Truth:
         if row.fresh:
             for found in [key for key in self.node_failures if key[0] == row.step_id]:
                 del self.node_failures[found]
+
+    def _stopped(self, step_id: int, units: set[int], out: Outcome) -> None:
+        """Whoever runs units that were taken back was told to stop them."""
+        stops = {c.attempt: c.units for c in out.commands if isinstance(c, StopCommand)}
+        for number, lease in self.leases.items():
+            mine = lease.owed & lease.may_run & units
+            if (
+                lease.row.step_id == step_id
+                and not lease.over
+                and lease.row.kind != AttemptKind.VERIFY
+                and mine
+            ):
+                told = stops.get(number)
+                must(
+                    told is not None and (not told or mine <= {*told}),
+                    f"@{lease.row.no} was not told to stop {mine}",
+                )
+                self.seen["stopped"] += 1
+                lease.owed -= mine
 
     # -- silence and money --
 

@@ -37,6 +37,7 @@ def fleet() -> list[tuple[str, NodeFacts, str, str]]:
         ("key-a", facts("ant", 4, vram=(8_000, 24_000)), "", "local"),
         ("key-b", facts("ant", 8, vram=(8_000, 24_000), apps=old), "film", "local"),
         ("key-c", facts("bee", 2, ram_mib=4_096, attributes={"os": "linux", "rack": "r2"}), "film", "cloud"),
+        ("key-e", facts("ant", 4, vram=(8_000, 24_000)), "", "local"),
         ("key-d", facts("cat", 3, renderers=("command", "whole")), "", "local"),
     ]
 

@@ -70,7 +70,8 @@ class SimAgent:
     Attributes:
         node_id: What the broker called it, 0 before the first hello.
         session: Number of its open session, 0 while it has none.
-        published: Called as (lease, unit) at the moment a file gets its final name.
+        flaky: How likely a unit fails on it.
+        muted: Its line is up but nothing gets through (a stalled machine, a half-open connection).
     """
 
     def __init__(
@@ -79,7 +80,8 @@ class SimAgent:
         self.key, self.facts, self.disk, self.pool, self.site = key, facts, disk, pool, site
         self.node_id = 0
         self.session = 0
-        self.alive = True
+        self.muted = False
+        self.flaky = 0.0
         self.got = 0
         self.held: dict[int, Held] = {}
         self.outbox: list[Report] = []

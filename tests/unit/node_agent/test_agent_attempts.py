@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -146,7 +147,8 @@ def test_the_environment_is_clean_and_says_what_it_must(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
     monkeypatch.setenv("OVERCRANK_SECRET", "hunter2")
     told = tmp_path / "env.txt"
-    code = f"import os; open({str(told)!r}, 'w').write('\\n'.join(f'{{k}}={{v}}' for k, v in os.environ.items()))"
+    lines = "'\\n'.join(k + '=' + v for k, v in os.environ.items())"
+    code = f"import os; open({str(told)!r}, 'w').write({lines})"
     step = python_step(code, "{frames}", env={"SHOW": "a b=c", "OVERCRANK_USER": "mallory"})
     lease = rig.broker.lease(step, [4, 5, 6], resources=Resources(cores=2), gpus=())
     assert rig.broker.closed(lease.attempt)[0].outcome == DONE
@@ -249,7 +251,10 @@ def test_a_crash_costs_the_frame_being_rendered_and_frees_the_rest(
 
 def test_a_crash_without_a_word_costs_the_first_missing_frame(rig: Rig, tmp_path: Path, source: Path) -> None:
     out = tmp_path / "out"
-    code = "import sys, os, shutil; shutil.copyfile(sys.argv[1], sys.argv[2].replace('####', '0001')); os._exit(9)"
+    code = (
+        "import sys, os, shutil\n"
+        "shutil.copyfile(sys.argv[1], sys.argv[2].replace('####', '0001')); os._exit(9)"
+    )
     step = python_step(code, str(source), "{output}", "{frames}", outputs=[f"{out}/f.####.png"])
     units = rig.broker.closed(rig.broker.lease(step, [1, 2, 3]).attempt)
     assert [units[i].outcome for i in range(3)] == [DONE, FAILED, RELEASED]
@@ -303,8 +308,8 @@ def test_a_stop_kills_the_whole_tree_and_gives_the_frames_back(rig: Rig, tmp_pat
     code = f"""
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-child = subprocess.Popen([sys.executable, '-S', '-c', 'import time, signal; signal.signal(15, 1); time.sleep(600)'],
-                         start_new_session=True)
+sleep = 'import time, signal; signal.signal(15, 1); time.sleep(600)'
+child = subprocess.Popen([sys.executable, '-S', '-c', sleep], start_new_session=True)
 open({str(pids)!r} + '.new', 'w').write('%d %d' % (os.getpid(), child.pid))
 os.rename({str(pids)!r} + '.new', {str(pids)!r})
 time.sleep(600)
@@ -431,7 +436,8 @@ def test_files_made_in_scratch_are_collected_and_text_is_fed(tmp_path: Path, sou
         assert context.patterns[0].endswith("/f.####.png")
         code = (
             "import sys, shutil; assert sys.stdin.read() == 'hä'; print('boom'); print('5');"
-            f"assert open('{scratch}/in/task.txt').read() == 'text'; shutil.copyfile('{scratch}/link', '{scratch}/r.png')"
+            f"assert open('{scratch}/in/task.txt').read() == 'text';"
+            f"shutil.copyfile('{scratch}/link', '{scratch}/r.png')"
         )
         return [
             Invocation(
@@ -481,7 +487,7 @@ def test_heartbeats_keep_time_while_work_is_heavy(tmp_path: Path) -> None:
         start = len(broker.beats)
         broker.wait_for(lambda: len(broker.beats) > start + 3, "more heartbeats")
         times = [at for at, _ in broker.beats]
-        gaps = [after - before for before, after in zip(times, times[1:], strict=False)]
+        gaps = [after - before for before, after in itertools.pairwise(times)]
         # Ten times the period, on a shared machine; a line that waits for work would miss whole chunks.
         assert max(gaps) < 10 * broker.timings.heartbeat_s, gaps
         assert rig.broker.hellos[0].agent is not None

@@ -248,6 +248,7 @@ def test_the_broker_goes_away_and_comes_back(tmp_path: Path, source: Path) -> No
         wait_until(lambda: not broker.line.send(b""), "the line is dead")
         gate.touch()
         wait_until(lambda: len(rig.agent.outbox) == 1, "the result without files is in the outbox")
+        wait_until(lambda: quiet.attempt not in rig.agent.desk.machine.held, "that attempt is closed")
         wait_until(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is kept")
         assert not broker.reports
         broker.line.mend()

@@ -1,0 +1,168 @@
+"""What all threads of one attempt share, and how its outcomes are written down.
+
+What belongs here: the parts an agent gives to every attempt, and the small common steps of rendering,
+verifying and closing: a note in the log, a unit's end, a hand-over to the checker.  What it may not know:
+processes, the order of things.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from farm.model.outputs import FileFacts
+from farm.model.reports import FAILED, UnitReport
+from farm.model.states import FailureClass
+from node_agent.checker import Checker
+from node_agent.desk import Desk
+from node_agent.judge import Fate
+from node_agent.logs import LogSpool
+from node_agent.machine import Held, Phase, Unit
+from node_agent.outbox import Begun
+from node_agent.outputs import remove_folder
+from node_agent.plan import Plan, Planner
+from node_agent.process import Spawner
+from node_agent.troubles import WorkTrouble
+
+log = logging.getLogger("overcrank.agent")
+
+
+class Workshop(msgspec.Struct, kw_only=True):
+    """What all attempts of an agent share.
+
+    Attributes:
+        desk: Where threads meet.
+        planner: Makes plans.
+        spawner: Starts processes.
+        scratch_root: Folder under which each attempt gets its scratch folder (plain ASCII, no blanks).
+        open_log: Makes the log of an attempt: job, step, attempt number, attempt id.
+        log_ended: Called when an attempt's log is complete.
+        previews: Called with the published files of units, by index, after the closing report.
+        start_thread: Runs a function in a thread that is used again.
+        kill_grace_s: SIGTERM to SIGKILL; the broker's welcome sets it.
+        exit_grace_s: How long a program may take to end once all its units are done.
+        env: Variables of the administrator for every process.
+    """
+
+    desk: Desk
+    planner: Planner
+    spawner: Spawner
+    scratch_root: str
+    open_log: Callable[[int, str, int, int], LogSpool]
+    log_ended: Callable[[int], None]
+    start_thread: Callable[[Callable[[], None]], Any]
+    previews: Callable[[Plan, Mapping[int, tuple[FileFacts, ...]]], None] = lambda _plan, _published: None
+    kill_grace_s: float = 15.0
+    exit_grace_s: float = 60.0
+    env: Mapping[str, str] = {}
+
+
+class Ledger:
+    """The books of one attempt that has a plan.
+
+    Attributes:
+        shop: What all attempts of the agent share.
+        desk: Where threads meet.
+        held: What the machine knows of the attempt.
+        plan: What is to be done.
+        spool: Its log.
+        checker: Its second thread's work.
+        signals: How its threads learn of changes.
+        pending: Outcomes decided and not reported yet.
+        taken: Whether the broker took units back.
+        checking: Whether the checker's thread was started.
+    """
+
+    def __init__(self, shop: Workshop, held: Held, plan: Plan, spool: LogSpool) -> None:
+        self.shop = shop
+        self.desk = shop.desk
+        self.held = held
+        self.plan = plan
+        self.spool = spool
+        self.signals = shop.desk.signals(held.attempt)
+        self.checker = Checker(shop.desk, held, plan, self.note)
+        self.pending: list[UnitReport] = []
+        self.taken = False
+        self.checking = False
+
+    def note(self, text: str) -> None:
+        """Adds a line of ours to the attempt's log."""
+        self.spool.note(text)
+
+    def unrendered(self, frames: Sequence[int] = ()) -> list[Unit]:
+        """Units without an outcome whose files nobody looks at: those of these frames, () = all."""
+        wanted = set(frames)
+        return [
+            unit
+            for unit in self.held.open_units()
+            if unit.phase <= Phase.RENDERING and (not wanted or unit.frame in wanted)
+        ]
+
+    def hand_over(self, unit: Unit) -> None:
+        """Lets the checker look at a unit's files while other work goes on."""
+        self.checker.check(unit)
+        self.start_checker()
+
+    def start_checker(self) -> None:
+        """Starts the checker's thread, once."""
+        if not self.checking:
+            self.checking = True
+            self.shop.start_thread(self.checker.run)
+
+    def take_dropped(self) -> None:
+        """Gives units back that the broker does not want any more."""
+        reports = self.desk.take_dropped(self.held)
+        if reports:
+            self.taken = True
+            self.note(f"{len(reports)} units were taken back: {reports[0].reason}")
+            self.desk.report(self.held, reports)
+
+    def settle(self, fate: Fate) -> None:
+        """Ends a unit; it is reported with others that end now, or with the closing report."""
+        if not self.desk.settle(self.held, fate.index):
+            return
+        self.pending.append(
+            UnitReport(
+                fate.index,
+                fate.outcome,
+                fate.failure,
+                fate.reason,
+                self.checker.elapsed_us.get(fate.index, 0),
+                (),
+                fate.warning,
+                self.checker.ram_mib,
+            )
+        )
+        if fate.outcome == FAILED:
+            self.note(f"failed ({fate.failure}): {fate.reason}")
+
+    def fail_unrendered(self, failure: FailureClass, reason: str) -> None:
+        """Fails every unit that is not verified already."""
+        for unit in self.unrendered():
+            self.settle(Fate(unit.index, FAILED, failure, reason))
+
+    def report_decided(self) -> None:
+        """Reports what is decided while other units are still open: it waits for nothing."""
+        if self.pending and self.held.open_units():
+            self.desk.report(self.held, self.pending)
+            self.pending = []
+
+
+def discard(desk: Desk, attempts: Sequence[int]) -> None:
+    """Deletes the kept files of attempts and forgets them."""
+    for begun in desk.drop_kept(attempts):
+        sweep(begun)
+        desk.outbox.discard(begun.attempt)
+
+
+def sweep(begun: Begun) -> None:
+    """Removes the folders of an attempt of this agent, and only those."""
+    for path in begun.folders:
+        folder, _, name = path.rpartition("/")
+        try:
+            remove_folder(folder or "/", name)
+        except WorkTrouble as trouble:
+            log.warning("event=sweep-failed path=%s reason=%s", path, trouble.message)

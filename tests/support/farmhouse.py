@@ -1,0 +1,566 @@
+"""A whole farm in real processes for one test: a broker, agents, clients, and nothing left of them after.
+
+What belongs here: starting, killing, freezing and ending those processes, the keys of clients, the logs when
+a test fails, and the search for what was left running.  What it may not know: jobs and what is asserted.
+
+Everything lives under one folder with XDG homes of its own.  Lease times are a thirtieth of the farm's.
+Ports lie outside the range the kernel hands out, so that a broker that was killed finds its own again, and
+are reserved against tests that run beside this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from farm.config.places import Endpoint, read_endpoint
+from farm.model.errors import FarmUnreachable
+from farm.protocol.client import JobRow, NodeRow
+from farm.sdk.client import Farm
+from farm.sdk.connect import Access, dial
+from farm.transport.keys import KeyPair, generate_keypair, load_keypair, save_keypair
+from node_agent import proctree
+from node_agent.options import AgentOptions, write_options
+from tests.support.waiting import PATIENCE_S, eventually
+
+ROOT = Path(__file__).parents[2]
+#: Lease times in seconds: a thirtieth of the defaults, the heartbeat as often.
+FAST: Mapping[str, float] = {
+    "heartbeat_s": 0.0667,
+    "suspect_s": 0.5,
+    "lost_s": 2.0,
+    "lease_ttl_s": 1.5,
+    "kill_grace_s": 0.5,
+    "restart_grace_s": 2.0,
+}
+#: Marks every process a house starts in its environment.
+TAG = "OVERCRANK_TEST_HOUSE"
+_PORTS = range(12_000, 31_000)
+_TAIL = 6_000
+
+T = TypeVar("T")
+
+
+class Managed:
+    """One process of the farm, started again under the same name and log.
+
+    Attributes:
+        name: As it is called in the logs.
+        log: File of its standard error and output, all runs in a row.
+        process: The present (or last) run.
+    """
+
+    def __init__(self, name: str, log: Path, env: Mapping[str, str], cwd: Path) -> None:
+        self.name = name
+        self.log = log
+        self.process: subprocess.Popen[bytes] | None = None
+        self._env = dict(env)
+        self._cwd = cwd
+        self._leash: int | None = None
+
+    def spawn(self, argv: list[str]) -> None:
+        """Starts it; it ends with this process, whatever becomes of that."""
+        assert not self.running, f"{self.name} runs already"
+        self._let_go()
+        read, self._leash = os.pipe()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, *argv, "--leash", str(read)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._env,
+                cwd=self._cwd,
+                pass_fds=(read,),
+                start_new_session=True,
+            )
+        os.close(read)
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self.process is not None
+        return self.process.pid
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal."""
+        if self.running:
+            assert self.process is not None
+            self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """``kill -9``; returns once it is gone."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        self._let_go()
+
+    def freeze(self) -> None:
+        """SIGSTOP; returns once every thread of it stands."""
+        self.signal(signal.SIGSTOP)
+        pid = self.pid
+
+        def stands() -> bool:
+            proc = proctree.read_proc(pid)
+            return proc is not None and proc.state == "T"
+
+        eventually(stands, f"{self.name} stands still")
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self.signal(signal.SIGCONT)
+
+    def stop(self, patience_s: float = PATIENCE_S) -> int:
+        """SIGTERM; returns the exit code.  One that does not end in time is killed and failed."""
+        if self.process is None:
+            return 0
+        self.signal(signal.SIGTERM)
+        try:
+            return self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{self.name} did not end within {patience_s:g} s of SIGTERM") from None
+        finally:
+            self._let_go()
+
+    def text(self) -> str:
+        """All it has written."""
+        return self.log.read_text("utf-8", "replace") if self.log.exists() else ""
+
+    def _let_go(self) -> None:
+        if self._leash is not None:
+            os.close(self._leash)
+            self._leash = None
+
+
+class AgentProcess(Managed):
+    """One agent.
+
+    Attributes:
+        options: What it was started with; change before ``start`` to change the next run.
+    """
+
+    def __init__(
+        self, options: AgentOptions, log: Path, env: Mapping[str, str], cwd: Path, apps: Path
+    ) -> None:
+        super().__init__(f"agent {options.name}", log, env, cwd)
+        self.options = options
+        self._apps = apps
+
+    @property
+    def state(self) -> Path:
+        """Its state folder."""
+        return Path(self.options.state_dir)
+
+    @property
+    def agent_id(self) -> str:
+        """The tag every process it starts carries; "" before its first start."""
+        path = self.state / "agent.id"
+        return path.read_text("ascii").strip() if path.exists() else ""
+
+    def descendants(self) -> set[int]:
+        """What it has started for attempts and what still lives of that."""
+        mine = self.agent_id
+        return proctree.tagged(proctree.AGENT_TAG, lambda value: value == mine)
+
+    def start(self) -> None:
+        """Starts it; ``Farmhouse.wait_online`` tells when the broker knows it."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        cache = self.state / "apps.json"
+        if self._apps.exists() and not cache.exists():
+            # Asking Blender for its version takes a second; one agent asks for all.
+            cache.write_bytes(self._apps.read_bytes())
+        file = self.state / "options.json"
+        write_options(file, self.options)
+        self.spawn(["-m", "node_agent", "--options", str(file)])
+
+    def changed(self, **options: Any) -> None:
+        """Changes options of the next run."""
+        self.options = msgspec.structs.replace(self.options, **options)
+
+    def remember_apps(self) -> None:
+        """Keeps the versions it found for agents to come."""
+        found = self.state / "apps.json"
+        if found.exists() and not self._apps.exists():
+            beside = self._apps.with_name(f"{self._apps.name}.{os.getpid()}")
+            beside.write_bytes(found.read_bytes())
+            beside.replace(self._apps)
+
+
+class Farmhouse:
+    """A farm; a context manager.
+
+    Attributes:
+        folder: Everything of it lies below.
+        name: The farm's name.
+        env: Environment of its processes and of ``farm`` commands.
+        broker: The broker's process.
+        agents: Agents by name.
+        proxies: Closed with the house; append yours.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        name: str = "test",
+        rate_usd_h: str = "3.6",
+        broker_flags: Iterable[str] = (),
+        state_home: Path | None = None,
+        times: Mapping[str, float] = FAST,
+        broker_module: str = "farm",
+    ) -> None:
+        """Prepares; nothing runs yet.
+
+        Args:
+            folder: An empty folder.
+            name: The farm's name.
+            rate_usd_h: Price of each node.
+            broker_flags: Further flags of ``farm broker``.
+            state_home: Where the broker keeps its state, if not below ``folder``.
+            times: Lease times.
+            broker_module: Module run as the broker (tests may bring one with a fault).
+        """
+        self.folder = folder
+        self.name = name
+        self.tag = f"{os.getpid()}-{random.SystemRandom().getrandbits(48):x}"
+        self._state_home = state_home or folder / "state"
+        self.env = self.home_env(folder / "config", self._state_home)
+        self.logs = folder / "process-logs"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._ports = reserve_ports(3)
+        flags = [f"--{key.replace('_', '-')}={value}" for key, value in times.items()]
+        for kind, (port, _) in zip(("control", "join", "bulk"), self._ports, strict=True):
+            flags.append(f"--{kind}-port={port}")
+        flags += ["--rate-usd-h", rate_usd_h, *broker_flags]
+        self._broker_argv = ["-m", broker_module, "--farm", name, "broker", *flags]
+        self.broker = Managed("broker", self.logs / "broker.log", self.env, folder)
+        self.agents: dict[str, AgentProcess] = {}
+        self.proxies: list[Any] = []
+        self._keys: dict[tuple[str, str], KeyPair] = {}
+        self._clients: list[Farm] = []
+        self._admin: Farm | None = None
+
+    # -- places --
+
+    def home_env(self, config_home: Path, state_home: Path) -> dict[str, str]:
+        """The environment of somebody with XDG homes of their own."""
+        env = {key: value for key, value in os.environ.items() if not key.startswith("OVERCRANK_")}
+        return env | {
+            "XDG_CONFIG_HOME": str(config_home),
+            "XDG_STATE_HOME": str(state_home),
+            "OVERCRANK_FARM": self.name,
+            "PYTHONPATH": str(ROOT),
+            TAG: self.tag,
+        }
+
+    @property
+    def state(self) -> Path:
+        """The broker's state folder."""
+        return self._state_home / "overcrank" / self.name
+
+    @property
+    def config(self) -> Path:
+        """The folder of options and keys."""
+        return self.folder / "config" / "overcrank" / self.name
+
+    @property
+    def database(self) -> Path:
+        """The broker's database."""
+        return self.state / "farm.db"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the broker says it listens."""
+        found = read_endpoint(self.state / "broker.json")
+        assert found is not None
+        return found
+
+    # -- the broker --
+
+    def start_broker(self) -> Endpoint:
+        """Starts it and waits until it serves."""
+        self.broker.spawn(self._broker_argv)
+        path = self.state / "broker.json"
+
+        def serves() -> bool:
+            assert self.broker.running, f"the broker ended at once:\n{self.broker.text()[-_TAIL:]}"
+            found = read_endpoint(path)
+            return found is not None and found.pid == self.broker.pid
+
+        eventually(serves, "the broker serves")
+        return self.endpoint
+
+    def restart_broker(self) -> None:
+        """``kill -9``, then a new one on the same ports."""
+        self.broker.kill()
+        self.start_broker()
+
+    # -- agents --
+
+    def agent(
+        self, name: str, *, pool: str = "", site: str = "", start: bool = True, **options: Any
+    ) -> AgentProcess:
+        """Adds an agent with a key of its own and starts it.
+
+        Args:
+            name: The node's name.
+            pool: Its pool.
+            site: Its site.
+            start: Whether to start it now.
+            options: Fields of ``node_agent.options.AgentOptions``.
+        """
+        folder = self.folder / "agents" / name
+        key_file = folder / "agent.key"
+        pair = generate_keypair()
+        folder.mkdir(parents=True, exist_ok=True)
+        save_keypair(key_file, pair)
+        self.admin.keys(
+            "keys-add", role="agent", key=pair.public, label=f"agent {name}", pool=pool, site=site
+        )
+        endpoint = self.endpoint
+        fields = {"cores": 2, "ram_mib": 1024, "preview_px": 0, "log_level": "info"} | options
+        made = AgentOptions(
+            name=name,
+            state_dir=str(folder / "state"),
+            control=fields.pop("control", endpoint.control),
+            bulk=fields.pop("bulk", endpoint.bulk),
+            key_file=str(key_file),
+            broker_key=endpoint.public,
+            pool=pool,
+            site=site,
+            **fields,
+        )
+        apps = Path(os.environ.get("OVERCRANK_TEST_APPS", self.folder / "apps.json"))
+        agent = AgentProcess(made, self.logs / f"{name}.log", self.env, self.folder, apps)
+        self.agents[name] = agent
+        if start:
+            agent.start()
+        return agent
+
+    def wait_online(self, *names: str) -> None:
+        """Waits until the broker counts these agents (default: all) as online."""
+        wanted = set(names or self.agents)
+
+        def online() -> bool:
+            for name in wanted:
+                assert self.agents[name].running, f"agent {name} ended:\n{self.agents[name].text()[-_TAIL:]}"
+            return wanted <= {row.name for row in self.nodes() if row.state == "online"}
+
+        eventually(online, lambda: f"{sorted(wanted)} online; there are {self.nodes()}")
+        for name in wanted:
+            self.agents[name].remember_apps()
+
+    # -- clients --
+
+    @property
+    def admin(self) -> Farm:
+        """The local administrator's session, shared by the test and the helpers."""
+        if self._admin is None:
+            self._admin = self._open(load_keypair(self.config / "local-admin.key"))
+        return self._admin
+
+    def key(self, role: str, user: str) -> KeyPair:
+        """A key of that role and user, made known to the broker when it is new."""
+        pair = self._keys.get((role, user))
+        if pair is None:
+            pair = self._keys[role, user] = generate_keypair()
+            self.admin.keys("keys-add", role=role, user=user, key=pair.public, label=f"{role} {user}")
+        return pair
+
+    def client(self, role: str, user: str, *, pair: KeyPair | None = None, timeout_s: float = 10.0) -> Farm:
+        """A session of its own; closed with the house."""
+        return self._open(pair or self.key(role, user), timeout_s)
+
+    def access(self, pair: KeyPair, endpoint: Endpoint | None = None) -> Access:
+        """What it takes to dial the broker with that key."""
+        return Access(self.name, endpoint or self.endpoint, pair)
+
+    def _open(self, pair: KeyPair, timeout_s: float = 10.0) -> Farm:
+        access = self.access(pair)
+        control = dial(access, access.endpoint.control, timeout_s)
+        client = Farm(
+            control,
+            lambda: dial(access, access.endpoint.bulk, timeout_s),
+            timeout_s=timeout_s,
+            name=self.name,
+            place=access.endpoint.control,
+        )
+        self._clients.append(client)
+        client.open()
+        return client
+
+    def ask(self, question: Callable[[Farm], T]) -> T:
+        """Asks as administrator, again and again while the broker is away (reads only)."""
+
+        def answer() -> list[T]:
+            try:
+                return [question(self.admin)]
+            except FarmUnreachable:
+                return []
+
+        return eventually(answer, "an answer of the broker")[0]
+
+    def job(self, number: int) -> JobRow:
+        """A job."""
+        return self.ask(lambda farm: farm.job(number)).job
+
+    def nodes(self) -> tuple[NodeRow, ...]:
+        """The nodes."""
+        return self.ask(lambda farm: farm.nodes()).nodes
+
+    def node(self, name: str) -> NodeRow:
+        """The node of that name."""
+        return next(row for row in self.nodes() if row.name == name)
+
+    def wait_job(
+        self,
+        number: int,
+        condition: Callable[[JobRow], bool] | str = "done",
+        patience_s: float = 2 * PATIENCE_S,
+    ) -> JobRow:
+        """Waits until a job shows a state (``"done"``), or a condition on its row holds."""
+        last: list[JobRow] = []
+
+        def there() -> JobRow | None:
+            row = self.job(number)
+            last[:] = [row]
+            met = row.state == condition if isinstance(condition, str) else condition(row)
+            return row if met else None
+
+        found = eventually(there, lambda: f"J{number} {condition}; it is {last}", patience_s)
+        assert found is not None
+        return found
+
+    def farm(
+        self, *arguments: str, env: Mapping[str, str] | None = None, timeout_s: float = 60.0, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the ``farm`` command to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "farm", *arguments],
+            env=dict(env or self.env),
+            cwd=options.pop("cwd", self.folder),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            **options,
+        )
+
+    # -- the end --
+
+    def __enter__(self) -> Self:
+        try:
+            self.start_broker()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            print(self.report())
+        self.close()
+
+    def report(self) -> str:
+        """The ends of all logs."""
+        parts = []
+        for path in sorted(self.logs.glob("*.log")):
+            parts.append(f"---- {path.name}\n{path.read_text('utf-8', 'replace')[-_TAIL:]}")
+        return "\n".join(parts)
+
+    def close(self) -> None:
+        """Ends everything and makes sure that nothing of the farm still runs."""
+        wrong: list[str] = []
+        for client in self._clients:
+            client.close()
+        self._clients.clear()
+        self._admin = None
+        for agent in self.agents.values():
+            agent.thaw()
+            agent.signal(signal.SIGTERM)
+        for managed in (*self.agents.values(), self.broker):
+            managed.thaw()
+            try:
+                managed.stop()
+            except AssertionError as error:
+                wrong.append(str(error))
+        for proxy in self.proxies:
+            proxy.close()
+        self.proxies.clear()
+        wrong += self.leftovers()
+        for _, holder in self._ports:
+            holder.close()
+        self._ports = []
+        assert not wrong, "\n".join(wrong)
+
+    def running(self) -> dict[int, str]:
+        """Living processes with this farm's tags: the house's own and what its agents started."""
+        ids = {agent.agent_id for agent in self.agents.values()} - {""}
+        table = proctree.snapshot()
+        found = proctree.tagged(TAG, lambda value: value == self.tag, table)
+        found |= proctree.tagged(proctree.AGENT_TAG, lambda value: value in ids, table)
+        return {pid: _command_line(pid) for pid in found - {os.getpid()}}
+
+    def leftovers(self, patience_s: float = 5.0) -> list[str]:
+        """What still runs though everything was ended; it is killed then."""
+        deadline_s = time.monotonic() + patience_s
+        while (left := self.running()) and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return [f"process {pid} was left running: {line}" for pid, line in left.items()]
+
+
+def user_name() -> str:
+    """Who the local administrator is."""
+    return getpass.getuser()
+
+
+def reserve_ports(count: int) -> list[tuple[int, socket.socket]]:
+    """Free TCP ports, each with what keeps them from other tests until it is closed."""
+    found: list[tuple[int, socket.socket]] = []
+    source = random.SystemRandom()
+    while len(found) < count:
+        port = source.choice(_PORTS)
+        holder = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            # Abstract names vanish with their socket: a test that is killed leaves no lock behind.
+            holder.bind(f"\0overcrank-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            holder.close()
+            continue
+        found.append((port, holder))
+    return found
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return "(gone)"
