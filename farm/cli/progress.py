@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from farm.cli.console import Console
 from farm.cli.text import clean, plural
 from farm.model.errors import UnknownName
-from farm.model.states import WorkState
+from farm.model.states import UnitState, WorkState
 from farm.protocol.client import JobRow
 from farm.sdk.client import Farm
 
@@ -24,12 +24,15 @@ _ENDED = frozenset({WorkState.DONE.value, WorkState.FAILED.value, WorkState.CANC
 def has_ended(row: JobRow) -> bool:
     """Whether nothing of the job runs and nothing of it can run by itself any more.
 
-    Paused counts once the running units have finished; so does blocked, since a job in which anything
-    could still run shows as running or queued.
+    Paused counts once the running units have finished.  A job that shows as blocked has nothing running,
+    queued or failed: it waits for units that were canceled (for good), or for existing files to be looked
+    at (not for long).
     """
     if row.state in _ENDED:
         return True
-    return row.state in (WorkState.PAUSED.value, WorkState.BLOCKED.value) and not row.running
+    if row.state == WorkState.BLOCKED.value:
+        return any(step.counts[UnitState.CANCELED] for step in row.steps)
+    return row.state == WorkState.PAUSED.value and not row.running
 
 
 def succeeded(row: JobRow) -> bool:

@@ -167,11 +167,22 @@ def _write_options(
             scratch=str(_scratch(options.scratch, index)) if options.scratch else "",
             drain_on_term=arguments.drain_on_term,
             log_level=options.log_level,
+            app_cache=str(_cache_file()),
             damage_frame=arguments.damage_frame,
             pause_before_publish=arguments.pause_before_publish,
         ),
     )
     return file
+
+
+def _cache_file() -> Path:
+    """Where all agents of this user remember applications' versions, so that each is asked once."""
+    import os
+    from pathlib import Path
+
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    folder = Path(base) if base.startswith("/") else Path.home() / ".cache"
+    return folder / "overcrank" / "apps.json"
 
 
 def _attributes(texts: tuple[str, ...]) -> dict[str, str]:
