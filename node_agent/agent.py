@@ -49,6 +49,7 @@ from node_agent.memory import MemoryGuard
 from node_agent.options import AgentOptions
 from node_agent.outbox import Outbox, decode_report
 from node_agent.outputs import Hooks
+from node_agent.pixels import Pixels
 from node_agent.plan import Plan, Planner, Site
 from node_agent.previews import Previewer
 from node_agent.probe import HardwareFacts, probe_hardware, slice_facts
@@ -183,7 +184,8 @@ class Agent:
     def start(self) -> None:
         """Starts everything and dials the broker."""
         options = self.options
-        site = self._site or self._look_at_site()
+        self.pixels = Pixels()
+        site = msgspec.structs.replace(self._site or self._look_at_site(), verify=self.pixels.verify)
         self.planner = Planner(site)
         self.facts = self._node_facts(site)
         self.spawners.start()
@@ -192,7 +194,9 @@ class Agent:
             self._control = self._control or ZmqLine(options.control, pair, options.broker_key)
             self._bulk = self._bulk or ZmqLine(options.bulk, pair, options.broker_key)
         self.uploader = Uploader(self._bulk, self._state / "logs", cap_bytes=options.log_cap_bytes)
-        self.previewer = Previewer(options.preview_px, self.uploader.add_preview, Path(self._scratch))
+        self.previewer = Previewer(
+            options.preview_px, self.uploader.add_preview, Path(self._scratch), self.pixels.preview
+        )
         self.workshop = Workshop(
             desk=self.desk,
             planner=self.planner,
@@ -375,6 +379,8 @@ class Agent:
             thread.join()
         self.spawners.close()
         self._pool.shutdown(wait=True)
+        if self._threads:
+            self.pixels.close()
         self.outbox.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
         os.close(self._lock_file)

@@ -86,13 +86,20 @@ class Hooks(msgspec.Struct, frozen=True):
 class AttemptFiles:
     """The folders and files of one attempt."""
 
-    def __init__(self, name: str, expected: Iterable[Expected], hooks: Hooks | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        expected: Iterable[Expected],
+        hooks: Hooks | None = None,
+        verify: Callable[..., FileFacts] = verify_file,
+    ) -> None:
         """Plans the files; touches nothing.
 
         Args:
             name: The attempt folder's name (``farm.model.ids.attempt_folder``).
             expected: All files of the attempt.
             hooks: Fault injection.
+            verify: Verifies one file, as ``farm.media.verify.verify_file`` does.
         """
         if not ATTEMPT_FOLDER.match(name):
             raise ValueError(f"{name!r} is not the name of an attempt's folder")
@@ -100,6 +107,7 @@ class AttemptFiles:
         self.expected = tuple(expected)
         self.folders = tuple(dict.fromkeys(file.folder for file in self.expected))
         self._hooks = hooks or Hooks()
+        self._verify_file = verify
         self._made: dict[str, tuple[int, int]] = {}
 
     @property
@@ -233,7 +241,7 @@ class AttemptFiles:
         neighbour = Path(file.neighbour) if "neighbour" in checks and _is_file(file.neighbour) else None
         used = tuple(check for check in checks if check != "neighbour" or neighbour is not None)
         try:
-            facts = verify_file(
+            facts = self._verify_file(
                 path,
                 kind,
                 expected=expected,

@@ -19,9 +19,11 @@ import msgspec
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from farm.media.verify import verify_file
 from farm.model.errors import OvercrankError
 from farm.model.frames import FrameRange
 from farm.model.ids import attempt_folder
+from farm.model.outputs import FileFacts
 from farm.model.paths import (
     PathMapper,
     PathRule,
@@ -66,6 +68,7 @@ class Site(msgspec.Struct, kw_only=True):
         own_rules: The agent's own path rules; tried before the farm's.
         mapper: Path mapping of both.
         hooks: Fault injection.
+        verify: How a file is verified; the agent hands in its own processes for that.
         find: How a renderer is found by name.
     """
 
@@ -77,6 +80,7 @@ class Site(msgspec.Struct, kw_only=True):
     own_rules: tuple[PathRule, ...] = ()
     mapper: PathMapper = PathMapper()
     hooks: Hooks = Hooks()
+    verify: Callable[..., FileFacts] = verify_file
     find: Callable[[str], Renderer] = get_renderer
 
 
@@ -185,7 +189,10 @@ class Planner:
         if shared.patterns:
             name = attempt_folder(template.job, template.step, lease.no, lease.nonce)
             files = AttemptFiles(
-                name, (file for group in by_frame.values() for file in group), self.site.hooks
+                name,
+                (file for group in by_frame.values() for file in group),
+                self.site.hooks,
+                self.site.verify,
             )
         return Plan(lease, shared, files, by_frame, self.site)
 

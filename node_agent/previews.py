@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from farm.model.errors import OvercrankError
 from farm.model.outputs import FileFacts
@@ -25,11 +26,20 @@ QUEUE = 256
 _NICE = 10
 
 
+class MakePreview(Protocol):
+    """Makes the preview of a picture or movie; see ``node_agent.pixels.Pixels.preview``."""
+
+    def __call__(self, source: str, target: Path, *, max_px: int) -> None: ...
+
+
 class Previewer:
     """Owner of the preview thread."""
 
-    def __init__(self, max_px: int, send: Callable[[PreviewPutMsg], None], scratch: Path) -> None:
+    def __init__(
+        self, max_px: int, send: Callable[[PreviewPutMsg], None], scratch: Path, make: MakePreview
+    ) -> None:
         self._max_px = max_px
+        self._make_preview = make
         self._send = send
         self._scratch = scratch
         self._changed = threading.Condition()
@@ -73,12 +83,10 @@ class Previewer:
             self._make(head, path)
 
     def _make(self, head: PreviewPutMsg, path: str) -> None:
-        from farm.media.preview import make_preview
-
         try:
             with tempfile.TemporaryDirectory(dir=self._scratch) as folder:
                 target = Path(folder) / "preview.jpg"
-                make_preview(path, target, max_px=self._max_px)
+                self._make_preview(path, target, max_px=self._max_px)
                 data = target.read_bytes()
         except (OvercrankError, OSError) as error:
             log.info("event=no-preview path=%s reason=%s", path, error)
