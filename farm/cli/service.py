@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from farm.model.errors import CallError
@@ -36,13 +37,24 @@ def start_logging(level: str) -> None:
 
 
 def on_signals(stop: Callable[[], None]) -> None:
-    """Calls ``stop`` on SIGTERM and SIGINT."""
+    """Calls ``stop`` on SIGTERM and SIGINT, each time, from a thread of its own.
 
-    def handle(_number: int, _frame: object) -> None:
-        stop()
+    A handler runs between any two steps of the main thread, the steps of a wait among them: ``stop`` called
+    right there could wait for a lock that the interrupted step holds.
+    """
+    asked: SimpleQueue[int] = SimpleQueue()
+
+    def handle(number: int, _frame: object) -> None:
+        asked.put(number)
+
+    def obey() -> None:
+        while True:
+            asked.get()
+            stop()
 
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
+    threading.Thread(target=obey, name="signals", daemon=True).start()
 
 
 def hold_leash(fd: int | None, stop: Callable[[], None]) -> None:

@@ -1,0 +1,261 @@
+"""Writes the reference pages that are made from the code, or checks that they are up to date.
+
+What belongs here: turning tables and records of the code into Markdown and JSON.  What must not: a fact that
+the code does not have; prose that no table implies belongs into a page written by hand.
+
+    .venv/bin/python docs/generate.py           writes them
+    .venv/bin/python docs/generate.py --check   says which are stale, and ends with 1 if one is
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from farm.config.load import Option, options
+from farm.model import failures, states
+from farm.model.jobs import job_schema
+from farm.model.states import FailureClass, UnitState, WorkState
+from farm.renderers.registry import BUILT_IN, describe, get_renderer
+from node_agent import machine
+
+FOLDER = Path(__file__).resolve().parent
+NOTE = "<!-- Made by docs/generate.py from {source}; change that, not this page. -->\n"
+
+#: What each class means to people.  A class without words here is an error, so that none is forgotten.
+CLASSES: dict[FailureClass, str] = {
+    FailureClass.RENDERER: "the program crashed, or its log has an error",
+    FailureClass.OUTPUT: "a file is missing, empty, unreadable or not as specified",
+    FailureClass.TIMEOUT: "the chunk took longer than the step's `timeout_s`",
+    FailureClass.SILENT: "the program said nothing and used nothing for too long",
+    FailureClass.OOM_VRAM: "the GPU's memory was not enough",
+    FailureClass.OOM_RAM: "the machine's memory was not enough",
+    FailureClass.LICENCE: "the licence server had no token",
+    FailureClass.CONFIG: "the job can never work as it is: no such scene, engine, parameter",
+    FailureClass.PATH: "the job's own input or destination is missing, unwritable or full",
+    FailureClass.NODE: "the node's own disk, GPU, driver or mount is at fault",
+    FailureClass.LOST: "the agent is gone",
+    FailureClass.PREEMPTED: "the machine or the place was taken away for something else",
+}
+MEANINGS: dict[UnitState, str] = {
+    UnitState.BLOCKED: "waits for what it depends on",
+    UnitState.QUEUED: "can be leased as soon as a node can take it",
+    UnitState.RUNNING: "leased to an agent under an attempt",
+    UnitState.DONE: "every expected file is there and was decoded fully",
+    UnitState.FAILED: "given up; the reason is kept with it",
+    UnitState.SKIPPED: "done without; what depends on it goes on",
+    UnitState.CANCELED: "stopped for good by somebody",
+}
+PHASES: dict[machine.Phase, str] = {
+    machine.Phase.WAITING: "leased, not begun",
+    machine.Phase.RENDERING: "its program runs",
+    machine.Phase.CHECKING: "its files are being decoded and compared",
+    machine.Phase.ASKING: "verified; the broker must say whether the picture fits the step",
+    machine.Phase.READY: "may be published once a heartbeat answer is fresh",
+    machine.Phase.PUBLISHING: "files move to their final names",
+    machine.Phase.SETTLED: "its outcome is reported",
+}
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(heads) + " |", "| " + " | ".join("---" for _ in heads) + " |"]
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def options_page() -> str:
+    """Every option by table of the configuration file."""
+    groups: dict[str, list[Option]] = {}
+    for option in options():
+        groups.setdefault(option.group, []).append(option)
+    heads = ("option", "type", "default", "unit", "what it does")
+    parts = [
+        NOTE.format(source="farm.config.options"),
+        "# Options\n",
+        "Each can stand in `farm.toml`, in the table named in the heading; in an environment variable, "
+        "`OVERCRANK_` and its name in capitals; and, where the verb has it, in a flag, its name with "
+        "hyphens. The flag wins over the variable, the variable over the file. Options of `[farm]` may also stand in "
+        "the other tables. Sizes may be written with a unit (`8GiB`). "
+        "A wrong value is refused with its place.\n",
+    ]
+    for group, found in groups.items():
+        rows = [(f"`{one.name}`", one.kind, one.default, one.unit, one.help) for one in found]
+        parts += [f"## `[{group}]`\n", table(heads, rows)]
+    return "\n".join(parts)
+
+
+def failures_page() -> str:
+    """The failure table in words."""
+    rows = []
+    for kind in FailureClass:
+        rule = failures.RULES[kind]
+        rows.append((f"`{kind.value}`", CLASSES[kind], _tries(rule), _where(rule), _then(rule)))
+    return "\n".join(
+        (
+            NOTE.format(source="farm.model.failures"),
+            "# What happens when a frame fails\n",
+            "Every failure has a class, found from the renderer's log, its exit code, its files and the "
+            "node. The class decides what happens next; the reason in words is kept with the frame (`farm why`).\n",
+            table(("class", "what", "tries", "the next try", "besides"), rows),
+            f"- A node that failed {failures.NODE_FAILURES_PER_STEP} times for a step is not used for it any "
+            "more, unless it is the last able one.",
+            f"- A job pauses itself when {failures.PAUSE_SHARE:.0%} of its frames, and at least "
+            f"{failures.PAUSE_MIN}, have failed.",
+            "- `attempts` of a step replaces the number of failures in the classes that have one.",
+            "- A retry renders only the frames that are missing, never the whole chunk.\n",
+        )
+    )
+
+
+def _tries(rule: failures.FailureRule) -> str:
+    if rule.attempts == 0:
+        return "none: the frame fails at once"
+    if rule.attempts is not None:
+        return f"fails at the {rule.attempts}{_ordinal(rule.attempts)} failure"
+    if rule.cap is None:
+        return "spends none, no end"
+    times = "once" if rule.cap == 1 else f"{rule.cap} times"
+    return f"spends none, put back {times} at most"
+
+
+def _ordinal(number: int) -> str:
+    return {1: "st", 2: "nd", 3: "rd"}.get(number, "th")
+
+
+def _where(rule: failures.FailureRule) -> str:
+    if rule.attempts == 0:
+        return ""
+    place = "another node while there is one" if rule.other_node else "any able node"
+    if rule.backoff_s:
+        place += f", after {rule.backoff_s:g} s (doubled each time, at most 600 s)"
+    return place
+
+
+def _then(rule: failures.FailureRule) -> str:
+    found = []
+    if rule.drains_node:
+        found.append("the node is drained and shows why")
+    if rule.pauses_job:
+        found.append("then the job pauses itself with the reason")
+    return "; ".join(found)
+
+
+def states_page() -> str:
+    """States and moves of units, jobs, nodes, and of a unit on its agent."""
+    moves = [
+        (
+            f"`{old.word}`",
+            MEANINGS[old],
+            ", ".join(f"`{new.word}`" for new in UnitState if (old, new) in states.LEGAL_MOVES),
+        )
+        for old in UnitState
+    ]
+    phases = [
+        (
+            f"`{phase.name.lower()}`",
+            PHASES[phase],
+            ", ".join(f"`{new.name.lower()}`" for new in sorted(machine.MOVES[phase])),
+        )
+        for phase in machine.Phase
+    ]
+    satisfying = " and ".join(f"`{state.word}`" for state in sorted(states.SATISFIES))
+    marked = all(
+        (old, UnitState.DONE) in states.MARK_DONE_MOVES for old in UnitState if old is not UnitState.DONE
+    )
+    assert marked, "the sentence about mark-done below is no longer true"
+    return "\n".join(
+        (
+            NOTE.format(source="farm.model.states and node_agent.machine"),
+            "# States\n",
+            "## Of a unit (a frame, or the one unit of a single step)\n",
+            table(("state", "meaning", "can become"), moves),
+            "`farm mark-done` verifies the files first and then makes a unit of any other state `done`. "
+            f"{satisfying.capitalize()} satisfy what depends on them. Every change is kept with the old "
+            "state, the new one and the reason.\n",
+            "## Of a step or job\n",
+            "Shown is the first that applies: "
+            + " > ".join(f"`{state.value}`" for state in WorkState)
+            + ". A paused job lets running frames finish.\n",
+            "## Of a node\n",
+            ", ".join(f"`{state.value}`" for state in states.NodeState)
+            + ": `suspect` gets no new work, `lost` has its attempts closed for good.\n",
+            "## Of a leased unit on its agent\n",
+            table(("phase", "meaning", "can become"), phases),
+        )
+    )
+
+
+def renderers_page() -> str:
+    """Parameters of the built-in renderers."""
+    parts = [
+        NOTE.format(source="farm.renderers"),
+        "# Renderers and their parameters\n",
+        "A step names one in `renderer` and gives its parameters in `params`; `farm submit` sets one with "
+        "`--param NAME=VALUE`. `farm schema renderer NAME` prints the same, also for renderers of other "
+        "packages.\n",
+    ]
+    for name in BUILT_IN:
+        renderer = get_renderer(name)
+        facts = [f"Step kinds: {', '.join(f'`{kind}`' for kind in sorted(renderer.kinds))}"]
+        if renderer.app:
+            facts.append(f"needs {renderer.app} on the node")
+        if renderer.suffixes:
+            facts.append("takes files " + ", ".join(f"`{suffix}`" for suffix in renderer.suffixes))
+        if renderer.whole_slice:
+            facts.append("one attempt takes the agent's whole slice")
+        rows = [
+            (f"`{one.name}`", one.type, "required" if one.required else f"`{one.default}`", one.help)
+            for one in describe(renderer)
+        ]
+        parts += [
+            f"## {name}\n",
+            f"{renderer.summary}. {'; '.join(facts)}.\n",
+            table(("parameter", "type", "default", "meaning"), rows),
+        ]
+    return "\n".join(parts)
+
+
+def schema_page() -> str:
+    """JSON Schema of the job file."""
+    return json.dumps(job_schema(), indent=2) + "\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "options.md": options_page,
+    "failure-policy.md": failures_page,
+    "states.md": states_page,
+    "renderers.md": renderers_page,
+    "job.schema.json": schema_page,
+}
+
+
+def stale(folder: Path = FOLDER) -> list[str]:
+    """Names of pages that are not what the code says."""
+    found = []
+    for name, make in PAGES.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != make():
+            found.append(name)
+    return found
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes or checks."""
+    if list(arguments) == ["--check"]:
+        old = stale()
+        for name in old:
+            print(f"docs/{name} is stale: run docs/generate.py", file=sys.stderr)
+        return 1 if old else 0
+    if arguments:
+        print("usage: generate.py [--check]", file=sys.stderr)
+        return 2
+    for name, make in PAGES.items():
+        (FOLDER / name).write_text(make(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
