@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 
 import msgspec
 
@@ -498,20 +499,22 @@ def run_agent(options: AgentOptions) -> int:
     Raises:
         OvercrankError: It cannot start; says why.
     """
-    asked = threading.Event()
+    # A handler runs between any two steps of this very thread, the steps of a wait among them: only a queue
+    # made for that may be touched (an Event would be locked already when two signals come close together).
+    asked: SimpleQueue[None] = SimpleQueue()
     count = [0]
 
     def on_signal(_number: int, _frame: object) -> None:
         count[0] += 1
-        asked.set()
+        asked.put(None)
 
     old = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     agent = None
     try:
         agent = Agent(options)
-        agent.on_failure = asked.set
+        agent.on_failure = lambda: asked.put(None)
         agent.start()
-        asked.wait()
+        asked.get()
         if options.drain_on_term and count[0] < 2 and not agent.failed:
             agent.drain("the node finishes its work and then ends")
         else:

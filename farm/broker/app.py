@@ -22,7 +22,7 @@ from farm.core.checkpoint import Stored, restore
 from farm.core.core import Core
 from farm.core.events import RestartEvent
 from farm.core.state import Settings
-from farm.model.errors import StorageError
+from farm.model.errors import FarmUnreachable, StorageError
 from farm.model.money import parse_usd
 from farm.model.roles import Role
 from farm.protocol.agent import Timings
@@ -69,6 +69,8 @@ class Broker:
         self._places = Places(farm_name)
         self._stopping = threading.Event()
         self._loop: Loop | None = None
+        #: Control, join and bulk port once taken: whoever dialled them finds them again after a reload.
+        self._ports: tuple[int, int, int] | None = None
 
     def stop(self) -> None:
         """Asks the broker to end in order (any thread, or a signal handler)."""
@@ -88,12 +90,13 @@ class Broker:
             FarmUnreachable: A port is taken.
         """
         self._places.make()
+        _raise_file_limit()
         first = True
         while not self._stopping.is_set():
             try:
                 self._serve()
                 return
-            except StorageError as error:
+            except (StorageError, FarmUnreachable) as error:
                 if first and self._loop is None:
                     raise
                 log.error("storage-failed reason=%s retry_s=%s", error.message, RETRY_S)
@@ -130,16 +133,18 @@ class Broker:
             keydesk = KeyDesk(store, keyring, farm_id, self._name)
             self._let_local_admin_in(keydesk)
             pair = load_or_create_keypair(places.broker_key)
+            ports = self._ports or (options.control_port, options.join_port, options.bulk_port)
             link = ServerLink(
                 pair,
                 keyring,
                 host=options.listen,
-                control_port=options.control_port,
-                join_port=options.join_port,
-                bulk_port=options.bulk_port,
+                control_port=ports[0],
+                join_port=ports[1],
+                bulk_port=ports[2],
                 control_limit=CONTROL_LIMIT,
             )
             stack.callback(link.close, 0.5)
+            self._ports = (link.control_address.port, link.join_address.port, link.bulk_address.port)
             keydesk.bulk_port = link.bulk_address.port
             now_us = time.time_ns() // 1000
             state = BrokerState(
@@ -206,6 +211,18 @@ class Broker:
                     added_us=time.time_ns() // 1000,
                 )
             )
+
+
+def _raise_file_limit() -> None:
+    """Lets the broker open as many files as the system allows it.
+
+    Every connection is one, and the usual soft limit of 1,024 ends before a thousand agents.
+    """
+    with contextlib.suppress(ImportError, OSError, ValueError):  # no such limit here, or it is fixed
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def restore_core(store: Store, settings: Settings) -> Core:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from itertools import islice
 from typing import Protocol
 
 from farm.model.errors import OvercrankError, PeerError
@@ -99,10 +100,15 @@ class LeaseBook:
 
     def note(self, job: int, step: str, no: int, key: str) -> None:
         """Remembers a lease."""
+        self.note_all({(job, step, no): key})
+
+    def note_all(self, leases: dict[tuple[int, str, int], str]) -> None:
+        """Remembers leases: key by (job, step, attempt number)."""
         with self._lock:
-            self._keys[(job, step, no)] = key
-            if len(self._keys) > self._most:
-                del self._keys[next(iter(self._keys))]
+            keys = self._keys
+            keys.update(leases)
+            for oldest in list(islice(keys, max(0, len(keys) - self._most))):
+                del keys[oldest]
 
     def key_of(self, job: int, step: str, no: int) -> str | None:
         """The key, None when it is not known (any more)."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from farm.broker.ports import KeyRecord, Store
@@ -35,6 +37,8 @@ class KeyDesk:
         self._desk = JoinDesk(keyring, [_RECORD.decode(raw) for raw in store.invites()])
         #: What administrators should look at, newest last.
         self.alerts: list[str] = []
+        #: Told of every key that is revoked: whoever still speaks with it must be shut out.
+        self.on_revoked: Callable[[str], None] = lambda _public: None
 
     def _remember(self, record: KeyRecord) -> KeyEntry:
         known = self.keyring.lookup(record.public)
@@ -139,6 +143,7 @@ class KeyDesk:
             )
         )
         self.keyring.revoke(entry.public)
+        self.on_revoked(entry.public)
         return msgspec.structs.replace(entry, revoked=True)
 
     def join(self, message: JoinMsg, public: str, now_us: int) -> JoinedMsg | JoinRefusedMsg:

@@ -111,8 +111,7 @@ class Loop:
             self._next_tick_us = now_us + self._tick_us
             s.apply(TickEvent(now_us))
         if s.fresh:
-            s.fresh = False
-            s.apply(DispatchEvent(now_us, s.entropy()))
+            self._place(now_us)
         self._commit_and_send()
         s.publisher.flush(now_us)
         s.outbound.flush(s.agents, self._send)
@@ -121,6 +120,12 @@ class Loop:
             self._commit_and_send()
             self._rows_since_checkpoint = 0
         return taken
+
+    def _place(self, now_us: int) -> None:
+        """Places work on all free agents, once for everything the drain brought."""
+        s = self._s
+        s.fresh = False
+        s.apply(DispatchEvent(now_us, s.entropy()))
 
     def _commit_and_send(self) -> None:
         s = self._s

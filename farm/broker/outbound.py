@@ -26,14 +26,16 @@ Send = Callable[[bytes, bytes], bool]
 
 
 class _ForAgent:
+    """What a turn has for one agent.  Most turns bring acknowledgements and leases alone."""
+
     __slots__ = ("acks", "discard", "grants", "leases", "stops")
 
     def __init__(self) -> None:
         self.acks: list[int] = []
         self.leases: list[LeaseMsg] = []
-        self.grants: list[GrantMsg] = []
-        self.stops: list[StopMsg] = []
-        self.discard: list[int] = []
+        self.grants: tuple[GrantMsg, ...] = ()
+        self.stops: tuple[StopMsg, ...] = ()
+        self.discard: tuple[int, ...] = ()
 
 
 class Outbound:
@@ -51,7 +53,8 @@ class Outbound:
 
     def ack(self, node_id: int, n: int) -> None:
         """Acknowledges an outbox entry of an agent."""
-        self._agent(node_id).acks.append(n)
+        agent = self._agents.get(node_id) or self._agent(node_id)
+        agent.acks.append(n)
 
     def reply(self, routing_id: bytes, message: object) -> None:
         """Sends a message to one connection."""
@@ -63,15 +66,16 @@ class Outbound:
             if isinstance(command, DrainCommand):
                 self._drains.append(command)
                 continue
-            agent = self._agent(command.node_id)
+            node_id = command.node_id
+            agent = self._agents.get(node_id) or self._agent(node_id)
             if isinstance(command, LeaseCommand):
                 agent.leases.append(self._lease(command))
             elif isinstance(command, StopCommand):
-                agent.stops.append(StopMsg(command.attempt, command.reason, command.units))
+                agent.stops += (StopMsg(command.attempt, command.reason, command.units),)
             elif isinstance(command, GrantCommand):
-                agent.grants.append(GrantMsg(command.attempt, command.unit, command.reason))
+                agent.grants += (GrantMsg(command.attempt, command.unit, command.reason),)
             elif isinstance(command, DiscardCommand):
-                agent.discard.append(command.attempt)
+                agent.discard += (command.attempt,)
 
     def _agent(self, node_id: int) -> _ForAgent:
         agent = self._agents.get(node_id)
@@ -80,15 +84,18 @@ class Outbound:
         return agent
 
     def _lease(self, command: LeaseCommand) -> LeaseMsg:
-        step = command.step
-        frames_at = step.frames.frame_at if step.frames is not None else None
+        step, units = command.step, command.units
+        frames: tuple[int, ...] = ()
+        if step.frames is not None:
+            frame_at = step.frames.frame_at
+            frames = (frame_at(units[0]),) if len(units) == 1 else tuple([frame_at(unit) for unit in units])
         return LeaseMsg(
             command.attempt,
             command.no,
             command.nonce,
             command.kind,
-            command.units,
-            tuple(frames_at(unit) for unit in command.units) if frames_at is not None else (),
+            units,
+            frames,
             self._template(step.id),
             command.resources,
             command.gpus,
@@ -109,9 +116,10 @@ class Outbound:
             Nodes whose connection is gone.
         """
         gone: list[int] = []
-        for routing_id, message in self._direct:
-            send(routing_id, encode(message))
-        self._direct.clear()
+        if self._direct:
+            for routing_id, message in self._direct:
+                send(routing_id, encode(message))
+            self._direct.clear()
         for drain in self._drains:
             session = sessions.get(drain.node_id)
             if session is not None:
@@ -122,16 +130,10 @@ class Outbound:
             if session is None:
                 continue
             n = session.next_batch()
-            for lease in agent.leases:
+            leases = agent.leases
+            for lease in leases:
                 session.leases[lease.attempt] = n
-            batch = BatchMsg(
-                n,
-                tuple(agent.acks),
-                tuple(agent.leases),
-                tuple(agent.grants),
-                tuple(agent.stops),
-                tuple(agent.discard),
-            )
+            batch = BatchMsg(n, tuple(agent.acks), tuple(leases), agent.grants, agent.stops, agent.discard)
             if not send(session.routing_id, encode(batch)):
                 gone.append(node_id)
         self._agents.clear()

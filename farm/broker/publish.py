@@ -102,6 +102,8 @@ class Publisher:
 
     def note(self, rows: Iterable[AnyRow]) -> None:
         """Takes note of what stored rows changed."""
+        if not self._followers:
+            return  # whoever comes gets a snapshot first
         steps = self._farm.steps
         for row in rows:
             kind = type(row)

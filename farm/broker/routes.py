@@ -13,7 +13,7 @@ from typing import Any
 import farm
 from farm.broker import queries
 from farm.broker.admission import admit
-from farm.broker.state import BrokerState
+from farm.broker.state import REVOKED, BrokerState
 from farm.core.events import (
     ActEvent,
     BeatEvent,
@@ -61,6 +61,8 @@ class Routes:
 
     def __init__(self, state: BrokerState) -> None:
         self._s = state
+        self._lookup = state.keydesk.keyring.lookup
+        self._decode = state.codec.decode
         self._on: dict[type, Callable[[BrokerSession, Any], None]] = {
             ReportMsg: self._report,
             BeatMsg: self._beat,
@@ -71,15 +73,13 @@ class Routes:
     def take(self, routing_id: bytes, body: bytes, key: str) -> None:
         """Takes one message from a connection; never raises for what a peer did wrong."""
         s = self._s
-        entry = s.keydesk.keyring.lookup(key)
+        entry = self._lookup(key)
         if entry is None or entry.revoked:
-            s.outbound.reply(
-                routing_id, RefusedMsg("denied", "this key is revoked or unknown here", "ask for a new token")
-            )
-            s.sessions.pop(routing_id, None)
+            s.outbound.reply(routing_id, RefusedMsg("denied", *REVOKED))
+            s.drop(routing_id)
             return
         try:
-            message = s.codec.decode(body)
+            message = self._decode(body)
         except PeerError as error:
             log.warning("bad-message key=%s reason=%s", entry.label or entry.key_id, error.message)
             s.outbound.reply(routing_id, RefusedMsg(error.code, error.message))
@@ -90,13 +90,12 @@ class Routes:
         session = s.sessions.get(routing_id)
         if session is None or session.key != key:
             s.outbound.reply(routing_id, RehelloMsg())
-            return
-        handler = self._on.get(type(message))
-        if isinstance(message, Request):
-            if not session.node_id:
-                self._request(session, message)
-        elif handler is not None and session.node_id:
-            handler(session, message)
+        elif session.node_id:
+            handler = self._on.get(type(message))
+            if handler is not None:
+                handler(session, message)
+        elif isinstance(message, Request):
+            self._request(session, message)
 
     # -- sessions --
 
@@ -172,11 +171,11 @@ class Routes:
     # -- agents --
 
     def _report(self, session: BrokerSession, message: ReportMsg) -> None:
-        s = self._s
+        s, node_id = self._s, session.node_id
         s.apply(
             ReportEvent(
                 s.now_us,
-                session.node_id,
+                node_id,
                 message.attempt,
                 message.nonce,
                 message.units,
@@ -184,7 +183,7 @@ class Routes:
                 message.kept,
             )
         )
-        s.outbound.ack(session.node_id, message.n)
+        s.outbound.ack(node_id, message.n)
 
     def _beat(self, session: BrokerSession, message: BeatMsg) -> None:
         s = self._s

@@ -22,7 +22,11 @@ from farm.core.state import Node
 from farm.model.errors import CallError, UnknownName
 from farm.protocol.agent import Timings
 from farm.protocol.codec import broker_codec
+from farm.protocol.common import RefusedMsg
 from farm.protocol.session import BrokerSession
+
+#: What the owner of a key reads that is not (any more) let in: reason and cure.
+REVOKED = ("this key is revoked or unknown here", "ask for a new token")
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -61,6 +65,7 @@ class BrokerState:
         now_us: int,
     ) -> None:
         self.core = core
+        self._handle = core.handle
         self.store = store
         self.keydesk = keydesk
         self.farm_id = farm_id
@@ -86,6 +91,7 @@ class BrokerState:
         self.outbound = Outbound(self._template)
         self.views = Views(core.farm, store)
         self.publisher = Publisher(core.farm, self.views, self.outbound.reply)
+        keydesk.on_revoked = self.shut_out
 
     @staticmethod
     def entropy() -> int:
@@ -94,23 +100,27 @@ class BrokerState:
 
     def apply(self, event: AnyEvent) -> Any:
         """Lets the core handle an event; gathers its rows and commands; returns its reply."""
-        outcome = self.core.handle(event)
-        if outcome.rows:
-            self.rows += outcome.rows
+        outcome = self._handle(event)
+        rows, commands = outcome.rows, outcome.commands
+        if rows:
+            self.rows += rows
             self.fresh = True
-        if outcome.commands:
-            self.outbound.add(outcome.commands)
+        if commands:
+            self.outbound.add(commands)
         return outcome.reply
 
     def note_leases(self, rows: list[AnyRow]) -> None:
         """Tells the bulk thread of leases that are stored now."""
         if self.book is None:
             return
-        farm = self.core.farm
+        farm, leases = self.core.farm, {}
+        steps, nodes = farm.steps, farm.nodes
         for row in rows:
             if type(row) is LeaseRow:
-                step = farm.steps[row.step_id]
-                self.book.note(step.job.id, step.spec.name, row.no, farm.nodes[row.node_id].key[:KEY_LENGTH])
+                step = steps[row.step_id]
+                leases[(step.job.id, step.spec.name, row.no)] = nodes[row.node_id].key[:KEY_LENGTH]
+        if leases:
+            self.book.note_all(leases)
 
     def _template(self, step_id: int) -> msgspec.Raw:
         template = self._templates.get(step_id)
@@ -137,6 +147,19 @@ class BrokerState:
         if len(found) > 1:
             raise CallError(f"{len(found)} nodes are called {text!r}", hint="use its number")
         return found[0]
+
+    def shut_out(self, public: str) -> None:
+        """Ends every session of a key that was revoked: it is told so, and told nothing more."""
+        for session in [session for session in self.sessions.values() if session.key == public]:
+            self.drop(session.routing_id)
+            self.outbound.reply(session.routing_id, RefusedMsg("denied", *REVOKED))
+
+    def drop(self, routing_id: bytes) -> None:
+        """Forgets a session and what it follows."""
+        self.publisher.forget(routing_id)
+        session = self.sessions.pop(routing_id, None)
+        if session is not None and self.agents.get(session.node_id) is session:
+            del self.agents[session.node_id]
 
     def gone(self, node_ids: list[int]) -> None:
         """Forgets the sessions of nodes whose connection broke; they say hello again when they can."""

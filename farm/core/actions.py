@@ -15,7 +15,7 @@ from farm.core.apply import (
     SKIPPED,
     apply_job_state,
 )
-from farm.core.dependencies import ask_verify, move, settle
+from farm.core.dependencies import ask_verify, move, settle, void_requests
 from farm.core.events import ActEvent
 from farm.core.outcome import ActAnswer, Outcome
 from farm.core.rows import HistoryRow, JobStateRow
@@ -137,7 +137,9 @@ def _move_all(
     A move to queued lands in blocked while a need is unmet.
     """
     total = 0
+    olds = tuple(old for old, _ in moves)
     for step, units in targets:
+        void_requests(farm, step, units, olds, event.now_us, out)
         for old, new in moves:
             landing = BLOCKED if new == QUEUED and step.unmet else new
             total += move(farm, step, units, old, landing, reason, event.who, event.now_us, out, fresh=fresh)

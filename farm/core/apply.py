@@ -37,6 +37,9 @@ from farm.model.states import AttemptKind, FailureClass, NodeState, UnitState
 
 BLOCKED, QUEUED, RUNNING, DONE, FAILED, SKIPPED, CANCELED = (state.value for state in UnitState)
 _VERIFY = AttemptKind.VERIFY
+_RENDER = AttemptKind.RENDER
+_KINDS = tuple(AttemptKind)
+_ONLINE = NodeState.ONLINE
 _FACTS = msgspec.msgpack.Decoder(NodeFacts)
 _SPECS = msgspec.msgpack.Decoder(tuple[PictureSpec | None, ...])
 _CHARGES = msgspec.msgpack.Decoder(dict[int, int])
@@ -145,12 +148,18 @@ def apply_job_state(farm: Farm, row: JobStateRow) -> None:
 # ---------------------------------------------------------------- leases
 
 
-def apply_lease(farm: Farm, row: LeaseRow) -> Attempt:
-    """Opens an attempt: its units run, its resources are taken, its node's meter is cut."""
+def apply_lease(farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None) -> Attempt:
+    """Opens an attempt: its units run, its resources are taken, its node's meter is cut.
+
+    Args:
+        farm: The state.
+        row: The lease.
+        units: What ``row.units`` says, when the caller has it.
+    """
     step, node = farm.steps[row.step_id], farm.nodes[row.node_id]
     if row.seq > node.meter_seq:
         meter.advance(node, row.at_us)
-    attempt = reopen(farm, row)
+    attempt = reopen(farm, row, units)
     step.dirty = True
     step.last_us = row.at_us
     if attempt.kind is _VERIFY:
@@ -165,23 +174,28 @@ def apply_lease(farm: Farm, row: LeaseRow) -> Attempt:
     return attempt
 
 
-def reopen(farm: Farm, row: LeaseRow) -> Attempt:
+def reopen(farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None) -> Attempt:
     """Makes the attempt of a lease and takes its resources; moves no unit and cuts no meter."""
-    step, node = farm.steps[row.step_id], farm.nodes[row.node_id]
-    attempt = Attempt(row.id, row.no, row.nonce, AttemptKind(row.kind), step, node, list(units_of(row.units)))
-    attempt.cores, attempt.ram_mib, attempt.share_ppm = row.cores, row.ram_mib, row.share_ppm
+    number, step, node = row.id, farm.steps[row.step_id], farm.nodes[row.node_id]
+    if units is None:
+        units = units_of(row.units)
+    attempt = Attempt(number, row.no, row.nonce, _KINDS[row.kind], step, node, units)
+    attempt.cores = row.cores
+    attempt.ram_mib = row.ram_mib
+    attempt.share_ppm = row.share_ppm
     if row.gpus:
         attempt.gpus = tuple(int(index) for index in row.gpus.split(","))
         node.gpus_free = [index for index in node.gpus_free if index not in attempt.gpus]
     attempt.started_us = row.at_us
-    attempt.charge_nano = farm.restored_charges.pop(row.id, 0) if farm.restored_charges else 0
+    if farm.restored_charges:
+        attempt.charge_nano = farm.restored_charges.pop(number, 0)
     node.cores_free -= row.cores
     node.ram_free -= row.ram_mib
-    node.attempts[row.id] = attempt
-    farm.attempts[row.id] = attempt
-    farm.next_attempt = max(farm.next_attempt, row.id + 1)
-    step.attempts[row.id] = attempt
-    step.attempt_no = max(step.attempt_no, row.no)
+    node.attempts[number] = farm.attempts[number] = step.attempts[number] = attempt
+    if number >= farm.next_attempt:
+        farm.next_attempt = number + 1
+    if row.no > step.attempt_no:
+        step.attempt_no = row.no
     return attempt
 
 
@@ -191,18 +205,18 @@ def reopen(farm: Farm, row: LeaseRow) -> Attempt:
 def apply_result(farm: Farm, row: ResultRow) -> None:
     """Settles one unit of an attempt and, with ``closes``, the attempt."""
     attempt = farm.attempts[row.attempt_id]
-    step, unit = attempt.step, row.unit
+    step, unit, new = attempt.step, row.unit, row.new
     step.last_us = row.at_us
     step.dirty = True
     if unit >= 0:
         attempt.open.pop(unit, None)
-        if attempt.kind is _VERIFY and row.old == RUNNING and row.new != RUNNING:
+        if attempt.kind is _VERIFY and row.old == RUNNING and new != RUNNING:
             _drop_from_attempts(step, (unit,))
-        if row.new != row.old:
-            step.set_state(unit, row.new)
+        if new != row.old:
+            step.set_state(unit, new)
         step.job.note_end(row.at_us)
-        if row.new == DONE:
-            if attempt.kind is AttemptKind.RENDER:
+        if new == DONE:
+            if attempt.kind is _RENDER:
                 attempt.useful_us += row.elapsed_us
                 step.done_timed += 1
                 step.busy_us += row.elapsed_us
@@ -211,7 +225,7 @@ def apply_result(farm: Farm, row: ResultRow) -> None:
         elif attempt.kind is not _VERIFY or row.failure:
             attempt.wasted = True
             note_failure(farm, step, unit, attempt, row)
-        if row.new == QUEUED:
+        if new == QUEUED:
             requeue_shape(step)
     if row.closes:
         close_attempt(farm, attempt, row)
@@ -246,38 +260,48 @@ def note_failure(farm: Farm, step: Step, unit: int, attempt: Attempt, row: Resul
 
 def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
     """Ends an attempt: the meter is cut, resources return, parked units wake."""
-    node, step = attempt.node, attempt.step
+    node, step, number = attempt.node, attempt.step, attempt.id
+    charge_nano, waste_nano = row.charge_nano, row.waste_nano
     if row.seq > node.meter_seq:
-        meter.advance(node, row.at_us)
-        node.waste_nano += row.waste_nano
-    attempt.charge_nano = row.charge_nano
-    step.spend_nano += row.charge_nano
-    step.waste_nano += row.waste_nano
-    del node.attempts[attempt.id]
-    del farm.attempts[attempt.id]
-    del step.attempts[attempt.id]
+        if row.at_us > node.metered_us:
+            meter.advance(node, row.at_us)
+        node.waste_nano += waste_nano
+    attempt.charge_nano = charge_nano
+    step.spend_nano += charge_nano
+    step.waste_nano += waste_nano
+    del node.attempts[number], farm.attempts[number], step.attempts[number]
     node.cores_free += attempt.cores
     node.ram_free += attempt.ram_mib
     if attempt.gpus:
         node.gpus_free = sorted({*node.gpus_free, *attempt.gpus})
-    if node.state is NodeState.ONLINE and node.enabled and node.cores_free > 0:
+    if node.state is _ONLINE and node.enabled and node.cores_free > 0:
         farm.open_nodes[node.id] = node
     if attempt.verify is not None:
         attempt.verify.leased = False
-    if row.lost and attempt.dropped:
-        # Taken from it but perhaps still rendering: whoever publishes these next must fence it off too.
-        folder = attempt_folder(step.job.id, step.spec.name, attempt.no, attempt.nonce)
-        for unit in sorted(attempt.dropped):
-            if step.state[unit] != DONE:
-                step.note(unit).folders.append(folder)
-    for unit in sorted(attempt.dropped):
-        if step.parked.get(unit) == 0 and not any(unit in other.dropped for other in step.attempts.values()):
-            del step.parked[unit]
-    requeue_shape(step)
+    if attempt.dropped:
+        _free_dropped(attempt, bool(row.lost))
+        requeue_shape(step)
+    elif step.heap_key is None:
+        requeue_shape(step)
     if row.lost:
-        farm.lost[attempt.id] = LostAttempt(step.id, attempt.no, attempt.nonce, node.id, attempt.units)
+        farm.lost[number] = LostAttempt(step.id, attempt.no, attempt.nonce, node.id, attempt.units)
         while len(farm.lost) > LOST_KEPT:
             del farm.lost[next(iter(farm.lost))]
+
+
+def _free_dropped(attempt: Attempt, lost: bool) -> None:
+    """Units that were taken from an attempt that has ended now may be leased again."""
+    step = attempt.step
+    dropped = sorted(attempt.dropped)
+    if lost:
+        # Taken from it but perhaps still rendering: whoever publishes these next must fence it off too.
+        folder = attempt_folder(step.job.id, step.spec.name, attempt.no, attempt.nonce)
+        for unit in dropped:
+            if step.state[unit] != DONE:
+                step.note(unit).folders.append(folder)
+    for unit in dropped:
+        if step.parked.get(unit) == 0 and not any(unit in other.dropped for other in step.attempts.values()):
+            del step.parked[unit]
 
 
 # ---------------------------------------------------------------- many units at once
@@ -353,12 +377,19 @@ def apply_spec(farm: Farm, row: SpecRow) -> None:
     step = farm.steps[row.step_id]
     step.specs = _SPECS.decode(row.specs) if row.specs else None
     step.spec_holder = None
+    step.granted.clear()
 
 
 def apply_verify(farm: Farm, row: VerifyRow) -> None:
-    """Adds or settles a request to verify existing files."""
+    """Adds, narrows or settles a request to verify existing files."""
+    known = farm.verify.get(row.id)
     if row.done:
         farm.verify.pop(row.id, None)
+        for attempt in farm.steps[row.step_id].attempts.values():
+            if attempt.verify is not None and attempt.verify is known:
+                attempt.verify = None
+    elif known is not None:
+        known.units = units_of(row.units)
     else:
         farm.verify[row.id] = VerifyRequest(row.id, row.step_id, units_of(row.units), row.purpose, row.who)
 

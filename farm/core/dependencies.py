@@ -126,7 +126,7 @@ def ask_verify(
 def settle_request(
     farm: Farm, request: VerifyRequest, left: tuple[int, ...], now_us: int, out: Outcome
 ) -> None:
-    """A look at existing files ended: the request is settled, or goes on with the units left."""
+    """A request to look at existing files goes on with the units left, or is settled."""
     row = VerifyRow(
         request.id,
         farm.next_seq(),
@@ -139,6 +139,21 @@ def settle_request(
     )
     out.rows.append(row)
     apply_verify(farm, row)
+
+
+def void_requests(
+    farm: Farm, step: Step, units: tuple[int, ...] | None, olds: tuple[int, ...], now_us: int, out: Outcome
+) -> None:
+    """A user wants something else of units now: what a look at their files will find must not count."""
+    chosen = None if units is None else set(units)
+    for request in [request for request in farm.verify.values() if request.step_id == step.id]:
+        left = tuple(
+            unit
+            for unit in request.units
+            if step.state[unit] not in olds or (chosen is not None and unit not in chosen)
+        )
+        if len(left) < len(request.units):
+            settle_request(farm, request, left, now_us, out)
 
 
 def _block(farm: Farm, step: Step, reason: str, now_us: int, out: Outcome) -> None:

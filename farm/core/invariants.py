@@ -7,6 +7,7 @@ import hashlib
 import msgspec
 
 from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING
+from farm.core.specs import known_specs
 from farm.core.state import Farm, Step
 from farm.model.states import AttemptKind, NodeState
 
@@ -131,6 +132,10 @@ def digest(farm: Farm) -> str:
             step.busy_us,
             step.spend_nano,
             step.waste_nano,
+            step.check_existing,
+            known_specs(step),
+            step.last_us,
+            step.reason,
         )
         for step in farm.steps.values()
     ]  # fmt: skip
@@ -141,6 +146,7 @@ def digest(farm: Farm) -> str:
             job.priority,
             job.paused,
             job.paused_by,
+            job.reason,
             job.archived,
             job.started_us,
             job.ended_us,
@@ -159,10 +165,14 @@ def digest(farm: Farm) -> str:
             sorted(attempt.open),
             sorted(attempt.dropped),
             attempt.cores,
+            attempt.ram_mib,
             attempt.gpus,
+            attempt.share_ppm,
+            attempt.started_us,
             attempt.charge_nano,
             attempt.useful_us,
             attempt.wasted,
+            attempt.verify.id if attempt.verify is not None else 0,
         )
         for attempt in farm.attempts.values()
     ]
@@ -172,18 +182,24 @@ def digest(farm: Farm) -> str:
             node.key,
             node.name,
             node.enabled,
+            node.reason,
             node.forgotten,
+            node.rate_nano_h,
             node.cores_free,
             node.ram_free,
             node.gpus_free,
             node.meter_on,
+            node.meter_rate,
+            node.origin_us,
             node.metered_us,
             node.total_nano,
             node.idle_nano,
+            node.waste_nano,
         )
         for node in farm.nodes.values()
     ]
     verify = [(v.id, v.step_id, v.units, v.purpose, v.leased) for v in farm.verify.values()]
     numbers = (farm.seq, farm.next_job, farm.next_step, farm.next_attempt, farm.next_node)
-    whole = (numbers, jobs, steps, attempts, nodes, verify)
+    rest = (list(farm.lost.items()), sorted(farm.tokens.items()))
+    whole = (numbers, jobs, steps, attempts, nodes, verify, rest)
     return hashlib.sha256(_ENCODE(whole)).hexdigest()

@@ -5,7 +5,8 @@ Order: priority, then age, then step order; nodes in the order they became free.
 
 from __future__ import annotations
 
-import msgspec
+import struct
+from hashlib import shake_128
 
 from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, apply_lease, units_text
 from farm.core.dependencies import settle_request
@@ -13,27 +14,41 @@ from farm.core.events import DispatchEvent
 from farm.core.match import avoided, capable_shapes, excluded, fits, pick_gpus
 from farm.core.outcome import LeaseCommand, Outcome
 from farm.core.rows import LeaseRow
-from farm.core.state import Farm, Node, Shape, Step, VerifyRequest
+from farm.core.state import Entry, Farm, Node, Shape, Step, VerifyRequest
 from farm.model.resources import Resources, dominant_share_ppm
 from farm.model.states import AttemptKind, NodeState
 
 _MASK = (1 << 64) - 1
+_ONLINE = NodeState.ONLINE
+_RENDER, _VERIFY = AttemptKind.RENDER, AttemptKind.VERIFY
+_NUMBER = {kind: kind.value for kind in AttemptKind}
+#: Numbers drawn at once.
+_NUMBERS = struct.Struct("<32Q")
 #: Most units one lease may carry, whatever the chunk size says.
 CHUNK_MOST = 10_000
 
 
-class Entropy(msgspec.Struct):
-    """A stream of 63-bit numbers from 64 random bits (SplitMix64, Steele et al. 2014)."""
+class Entropy:
+    """A stream of 63-bit numbers from 64 random bits: SHAKE-128 of the seed, a block at a time.
 
-    state: int
+    A lease's number must not tell its holder the next one's; and a block at once costs less than as many
+    steps of a generator written in Python.
+    """
+
+    __slots__ = ("_block", "_left", "_seed")
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._block = 0
+        self._left: list[int] = []
 
     def draw(self) -> int:
         """The next number."""
-        self.state = (self.state + 0x9E3779B97F4A7C15) & _MASK
-        mixed = self.state
-        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
-        return (mixed ^ (mixed >> 31)) >> 1
+        if not self._left:
+            name = struct.pack("<QQ", self._seed & _MASK, self._block)
+            self._block += 1
+            self._left = list(_NUMBERS.unpack(shake_128(name).digest(_NUMBERS.size)))
+        return self._left.pop() >> 1
 
 
 def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
@@ -43,22 +58,28 @@ def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
     entropy = Entropy(event.entropy)
     if farm.verify:
         _place_verify(farm, event.now_us, entropy, out)
+    now_us, draw = event.now_us, entropy.draw
     hopeless: set[tuple[object, ...]] = set()
     for node in list(farm.open_nodes.values()):
-        while node.cores_free > 0 and node.state is NodeState.ONLINE and node.enabled:
-            vector = (id(node.klass), node.cores_free, node.ram_free, _free_vram(node), not node.attempts)
-            if vector in hopeless:
+        while node.cores_free > 0 and node.state is _ONLINE and node.enabled:
+            # Worked out only when it can save a search: as a rule the first search finds something.
+            if hopeless and _vector(node) in hopeless:
                 break
-            shapes = [shape for shape in capable_shapes(farm, node) if shape.heap and fits(shape, node)]
-            found = _best(farm, node, shapes)
+            head, shapes = _head(farm, node)
+            found = _best(farm, node, head, shapes) if head is not None else None
             if found is None:
-                if not any(shape.head() for shape in shapes):
-                    hopeless.add(vector)
+                if head is None:
+                    hopeless.add(_vector(node))
                 break
             step, units = found
-            _lease(farm, node, step, units, AttemptKind.RENDER, event.now_us, entropy.draw(), out)
+            _lease(farm, node, step, units, _RENDER, now_us, draw(), out)
         if node.cores_free <= 0:
             farm.open_nodes.pop(node.id, None)
+
+
+def _vector(node: Node) -> tuple[object, ...]:
+    """What decides whether anything fits a node: nodes with the same one are the same to every shape."""
+    return (id(node.klass), node.cores_free, node.ram_free, _free_vram(node), not node.attempts)
 
 
 def _free_vram(node: Node) -> tuple[int, ...]:
@@ -69,22 +90,28 @@ def _free_vram(node: Node) -> tuple[int, ...]:
     return tuple(sorted(gpu.vram_mib for gpu in node.facts.gpus if gpu.index in free))
 
 
-def _best(farm: Farm, node: Node, shapes: list[Shape]) -> tuple[Step, list[int]] | None:
-    """The first step in order that has units for this node, with those units."""
-    best = None
+def _head(farm: Farm, node: Node) -> tuple[Entry | None, list[Shape]]:
+    """The first entry in order among the shapes that fit the node now, and the shapes it can ever take."""
+    klass = node.klass
+    shapes = klass.capable if klass.known == len(farm.shapes) else capable_shapes(farm, node)
+    best: Entry | None = None
     for shape in shapes:
-        head = shape.head()
-        if head is not None and (best is None or head < best):
-            best = head
-    if best is None:
-        return None
-    step = best[4]
+        if shape.heap:
+            head = shape.head()
+            if head is not None and (best is None or head < best) and fits(shape, node):
+                best = head
+    return best, shapes
+
+
+def _best(farm: Farm, node: Node, head: Entry, shapes: list[Shape]) -> tuple[Step, tuple[int, ...]] | None:
+    """The first step in order that has units for this node, with those units."""
+    step = head[4]
     if not (step.node_failures and excluded(farm, step, node)):
         units = form_chunk(farm, step, node)
         if units:
             return step, units
     # The head has nothing for this very node (it failed here): look further, in order.
-    entries = sorted(entry for shape in shapes for entry in shape.heap)
+    entries = sorted(entry for shape in shapes if shape.heap and fits(shape, node) for entry in shape.heap)
     for entry in entries:
         step = entry[4]
         if step.heap_key != entry[:4] or not step.leasable() or excluded(farm, step, node):
@@ -101,8 +128,8 @@ def chunk_size(farm: Farm, step: Step) -> int:
     Until the first frame is done chunks are of one frame (scout).
     """
     wanted = step.spec.chunk
-    if wanted != "auto":
-        return min(int(wanted), CHUNK_MOST)
+    if type(wanted) is int:
+        return wanted if wanted < CHUNK_MOST else CHUNK_MOST
     if not step.done_timed:
         return 1
     mean_us = max(1, step.busy_us // step.done_timed)
@@ -112,27 +139,31 @@ def chunk_size(farm: Farm, step: Step) -> int:
     return min(by_time, by_tail, CHUNK_MOST)
 
 
-def form_chunk(farm: Farm, step: Step, node: Node) -> list[int]:
+def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
     """The next units of the step for this node, in order; empty when there is none for it."""
     wanted = chunk_size(farm, step)
     state, parked, notes = step.state, step.parked, step.notes
-    units: list[int] = []
     at = first = state.find(QUEUED, step.cursor)
     if first < 0:
-        return units
+        return ()
     step.cursor = first
-    while at >= 0 and len(units) < wanted:
+    if wanted == 1 and not parked and not notes:
+        return (first,)
+    units: list[int] = []
+    while at >= 0:
         if not (parked and at in parked) and not (notes and avoided(farm, step, at, node)):
             units.append(at)
+            if len(units) >= wanted:
+                break
         at = state.find(QUEUED, at + 1)
-    return units
+    return tuple(units)
 
 
 def _lease(
     farm: Farm,
     node: Node,
     step: Step,
-    units: list[int],
+    units: tuple[int, ...],
     kind: AttemptKind,
     now_us: int,
     nonce: int,
@@ -142,28 +173,33 @@ def _lease(
 ) -> None:
     """Opens an attempt and tells its agent."""
     shape = step.shape
-    total = node.facts.total
-    if kind is AttemptKind.RENDER and shape is not None:
-        gpus = pick_gpus(shape, node)
-        cores = total.cores if step.whole else step.resources.cores
-        ram_mib = total.ram_mib if step.whole else step.resources.ram_mib
+    gpus: tuple[int, ...] = ()
+    if kind is _RENDER and shape is not None:
+        if step.resources.gpus:
+            gpus = pick_gpus(shape, node)
+        # A shape that fits takes the same of every node of a class.
+        ask = node.klass.asks.get(shape.id)
+        if ask is None:
+            ask = node.klass.asks[shape.id] = _ask(step, node, len(gpus))
+        asked, share_ppm = ask
     else:
-        gpus, cores, ram_mib = (), min(1, node.cores_free), 0
-    asked = Resources(cores=cores, ram_mib=ram_mib, gpus=len(gpus))
-    number = farm.next_attempt
+        asked = Resources(cores=min(1, node.cores_free))
+        share_ppm = dominant_share_ppm(asked, node.facts.total)
+    number, kind_number = farm.next_attempt, _NUMBER[kind]
+    farm.seq = seq = farm.seq + 1
     row = LeaseRow(
         number,
-        farm.next_seq(),
+        seq,
         step.id,
         step.attempt_no + 1,
         node.id,
         nonce,
-        kind.value,
-        units_text(units),
-        cores,
-        ram_mib,
-        ",".join(map(str, gpus)),
-        dominant_share_ppm(asked, total),
+        kind_number,
+        str(units[0]) if len(units) == 1 else units_text(units),
+        asked.cores,
+        asked.ram_mib,
+        ",".join(map(str, gpus)) if gpus else "",
+        share_ppm,
         request,
         now_us,
         QUEUED,
@@ -171,7 +207,7 @@ def _lease(
         f"leased to {node.name}",
     )
     out.rows.append(row)
-    attempt = apply_lease(farm, row)
+    apply_lease(farm, row, units)
     folders: tuple[str, ...] = ()
     if step.notes:
         seen = {folder: None for unit in units if unit in step.notes for folder in step.notes[unit].folders}
@@ -182,14 +218,14 @@ def _lease(
             node.id,
             number,
             step,
-            attempt.no,
+            row.no,
             nonce,
-            kind.value,
-            tuple(units),
+            kind_number,
+            units,
             asked,
             gpus,
             known or (),
-            known is None and step.asks and kind is not AttemptKind.VERIFY,
+            known is None and step.asks and kind is not _VERIFY,
             folders,
             adopt_folder,
         )
@@ -198,27 +234,37 @@ def _lease(
         farm.open_nodes.pop(node.id, None)
 
 
+def _ask(step: Step, node: Node, gpus: int) -> tuple[Resources, int]:
+    """What a lease of the step takes of the node, and its dominant share."""
+    total, need = node.facts.total, step.resources
+    held = total if step.whole else need
+    asked = Resources(cores=held.cores, ram_mib=held.ram_mib, gpus=gpus)
+    return asked, dominant_share_ppm(asked, total)
+
+
 def lease_adoption(
     farm: Farm, node: Node, step: Step, units: list[int], folder: str, now_us: int, nonce: int, out: Outcome
 ) -> None:
     """Leases units to the agent that still has their verified files in a lost attempt's folder."""
-    _lease(farm, node, step, units, AttemptKind.ADOPT, now_us, nonce, out, adopt_folder=folder)
+    _lease(farm, node, step, tuple(units), AttemptKind.ADOPT, now_us, nonce, out, adopt_folder=folder)
 
 
 def _place_verify(farm: Farm, now_us: int, entropy: Entropy, out: Outcome) -> None:
     """Leases requests to verify existing files to nodes that see the same paths."""
     for request in list(farm.verify.values()):
         step = farm.steps[request.step_id]
-        if request.leased or (request.purpose == "skip" and step.job.paused):
+        if request.leased:
             continue
-        units = [unit for unit in request.units if _worth_looking(step, unit, request)]
+        units = tuple(unit for unit in request.units if _worth_looking(step, unit, request))
         if not units:
             settle_request(farm, request, (), now_us, out)
             continue
+        if request.purpose == "skip" and step.job.paused:
+            continue
         node = _verifier(farm, request)
         if node is not None:
-            kind, nonce = AttemptKind.VERIFY, entropy.draw()
-            _lease(farm, node, step, units, kind, now_us, nonce, out, request=request.id)
+            nonce = entropy.draw()
+            _lease(farm, node, step, units, _VERIFY, now_us, nonce, out, request=request.id)
 
 
 def _worth_looking(step: Step, unit: int, request: VerifyRequest) -> bool:

@@ -15,6 +15,7 @@ from farm.core.apply import (
     FAILED,
     QUEUED,
     RUNNING,
+    SKIPPED,
     apply_job_state,
     apply_result,
 )
@@ -35,6 +36,9 @@ from farm.model.states import AttemptKind, FailureClass, NodeState
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 _VERIFY = AttemptKind.VERIFY
+_RENDER = AttemptKind.RENDER
+_ONLINE, _SUSPECT = NodeState.ONLINE, NodeState.SUSPECT
+_DONE = reports.DONE
 #: Largest figure of an agent that is believed; a wilder one would not fit the store.
 _MOST = (1 << 53) - 1
 
@@ -43,9 +47,10 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     """Takes the results of an attempt."""
     attempt = farm.attempts.get(event.attempt)
     node = farm.nodes.get(event.node_id)
-    if node is not None and node.state in (NodeState.ONLINE, NodeState.SUSPECT):
-        node.seen_us = event.now_us
-        node.deadline_us = event.now_us + farm.settings.lost_us
+    now_us = event.now_us
+    if node is not None and (node.state is _ONLINE or node.state is _SUSPECT):
+        node.seen_us = now_us
+        node.deadline_us = now_us + farm.settings.lost_us
     if attempt is None or attempt.nonce != event.nonce or attempt.node.id != event.node_id:
         _stale(farm, event, out)
         return
@@ -56,17 +61,20 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
         if report.unit not in attempt.open:
             reason = "the unit was taken from this attempt"
             unit = _clip(report.unit)
-            out.rows.append(StaleRow(farm.next_seq(), attempt.id, unit, event.node_id, event.now_us, reason))
+            out.rows.append(StaleRow(farm.next_seq(), attempt.id, unit, event.node_id, now_us, reason))
             continue
         if attempt.kind is _VERIFY and report.outcome not in (reports.DONE, reports.FAILED):
             # Given back unlooked at: it stays owed, so that the request goes to another node.
             continue
         closing = event.closed and index == last and len(attempt.open) == 1
         closed_by_row = closed_by_row or closing
-        _settle_unit(farm, attempt, report, event.now_us, closing, out)
+        _settle_unit(farm, attempt, report, now_us, closing, out)
     if event.closed and not closed_by_row:
-        end_attempt(farm, attempt, event.now_us, "", "the agent ended the attempt without a result", out)
-    settle(farm, step, event.now_us, out)
+        end_attempt(farm, attempt, now_us, "", "the agent ended the attempt without a result", out)
+    counts, job = step.counts, step.job
+    satisfied = counts[DONE] + counts[SKIPPED] == step.units
+    if satisfied is not step.satisfied or job.told_rest or not job.open_units:
+        settle(farm, step, now_us, out)  # else it would find nothing to settle
 
 
 def _clip(number: int) -> int:
@@ -96,16 +104,20 @@ def _settle_unit(
     farm: Farm, attempt: Attempt, report: UnitReport, now_us: int, closing: bool, out: Outcome
 ) -> None:
     step, unit = attempt.step, report.unit
-    report = _checked(step, report)
+    elapsed_us, ram_mib = report.elapsed_us, report.ram_mib
+    if report.files or not (0 <= elapsed_us <= _MOST and 0 <= ram_mib <= _MOST):
+        report = _checked(step, report)
+        elapsed_us, ram_mib = report.elapsed_us, report.ram_mib
+    outcome = report.outcome
     old = step.state[unit]
     failure, reason = "", report.reason
     if attempt.kind is _VERIFY:
         new, failure = _verified_state(attempt, unit, report)
         reason = reason or (_done_reason(attempt, report) if new == DONE else "")
-    elif report.outcome == reports.DONE:
+    elif outcome == _DONE:
         new = DONE
         reason = reason or _done_reason(attempt, report)
-    elif report.outcome == reports.FAILED:
+    elif outcome == reports.FAILED:
         failure = _class_word(report.failure)
         new = next_state(step, unit, FailureClass(failure))
     else:
@@ -114,15 +126,15 @@ def _settle_unit(
         if failure == FailureClass.LOST:
             new = next_state(step, unit, FailureClass.LOST)
         reason = reason or "given back unrendered"
-    charge, waste = (0, 0)
+    charge = waste = 0
     if closing:
-        attempt.wasted = attempt.wasted or (new != DONE and (attempt.kind is not _VERIFY or bool(failure)))
-        if new == DONE and attempt.kind is AttemptKind.RENDER:
-            charge, waste = _final_charge(attempt, now_us, report.elapsed_us)
-        else:
-            charge, waste = _final_charge(attempt, now_us, 0)
+        if new != DONE and (attempt.kind is not _VERIFY or failure):
+            attempt.wasted = True
+        useful_us = elapsed_us if new == DONE and attempt.kind is _RENDER else 0
+        charge, waste = _final_charge(attempt, now_us, useful_us)
+    farm.seq = seq = farm.seq + 1
     row = ResultRow(
-        farm.next_seq(),
+        seq,
         attempt.id,
         step.id,
         unit,
@@ -131,11 +143,11 @@ def _settle_unit(
         failure,
         reason,
         now_us,
-        report.elapsed_us,
-        report.ram_mib,
+        elapsed_us,
+        ram_mib,
         _ENCODE(report.files) if report.files else b"",
         report.warning,
-        int(closing),
+        1 if closing else 0,
         0,
         charge,
         waste,
@@ -144,11 +156,12 @@ def _settle_unit(
         stop_units(step, (unit,), "its files are there and good", out)
     out.rows.append(row)
     apply_result(farm, row)
-    if new == DONE and report.outcome == reports.DONE:
+    if new == DONE and outcome == _DONE and step.asks:
         # Before the attempt is closed: else a frame that waits would take its place.
         learn_spec(farm, step, unit, report.files, out)
-    review_holder(farm, step, out)
-    if closing:
+    if step.spec_holder is not None:
+        review_holder(farm, step, out)
+    if closing and (attempt.verify is not None or step.waiting or step.spec_holder is not None):
         _after_close(farm, attempt, now_us, out)
     if failure and attempt.kind is not _VERIFY:
         _consequences(farm, attempt, unit, FailureClass(failure), reason, now_us, out)
@@ -160,9 +173,11 @@ def _verified_state(attempt: Attempt, unit: int, report: UnitReport) -> tuple[in
     A look that was asked for to skip what exists counts only while the unit waits for it: what was
     canceled, retried or blocked again since then has a newer will behind it.
     """
-    step = attempt.step
+    step, request = attempt.step, attempt.verify
     old = step.state[unit]
-    skip = attempt.verify is not None and attempt.verify.purpose == "skip"
+    if request is None or unit not in request.units:
+        return old, ""
+    skip = request.purpose == "skip"
     waits = old == BLOCKED and not step.unmet
     if report.outcome == reports.DONE and (waits or not skip):
         return DONE, ""
@@ -173,6 +188,8 @@ def _verified_state(attempt: Attempt, unit: int, report: UnitReport) -> tuple[in
 
 def _final_charge(attempt: Attempt, now_us: int, more_useful_us: int) -> tuple[int, int]:
     meter.advance(attempt.node, now_us)
+    if not attempt.wasted:
+        return attempt.charge_nano, 0
     attempt.useful_us += more_useful_us
     waste = meter.waste_of(attempt, attempt.node.metered_us)
     attempt.useful_us -= more_useful_us
@@ -183,7 +200,7 @@ def _done_reason(attempt: Attempt, report: UnitReport) -> str:
     if attempt.kind is _VERIFY:
         purpose = attempt.verify.purpose if attempt.verify else ""
         return "already there, verified" if purpose == "skip" else "marked done, verified"
-    if attempt.kind is AttemptKind.ADOPT:
+    if attempt.kind is not _RENDER:
         return "files kept from a lost attempt, verified"
     return "rendered and verified" if report.files else "rendered; no files expected"
 
@@ -298,11 +315,14 @@ def _after_close(farm: Farm, attempt: Attempt, now_us: int, out: Outcome) -> Non
     """Settles the verify request of a closed attempt, and the units that waited for its specification."""
     request = attempt.verify
     if request is not None:
-        settle_request(farm, request, tuple(attempt.open), now_us, out)
+        left = tuple(unit for unit in request.units if unit in attempt.open)
+        settle_request(farm, request, left, now_us, out)
     step = attempt.step
-    for key in [key for key in step.waiting if key[0] == attempt.id]:
-        del step.waiting[key]
-    review_holder(farm, step, out)
+    if step.waiting:
+        for key in [key for key in step.waiting if key[0] == attempt.id]:
+            del step.waiting[key]
+    if step.spec_holder is not None:
+        review_holder(farm, step, out)
 
 
 def _stale(farm: Farm, event: ReportEvent, out: Outcome) -> None:

@@ -46,6 +46,8 @@ def on_verified(farm: Farm, event: VerifiedEvent, out: Outcome) -> None:
 def _judge(step: Step, attempt: Attempt, unit: int, specs: Specs, out: Outcome) -> None:
     difference = spec_difference(step.specs or (), specs)
     if not difference:
+        if step.spec_holder is not None:
+            step.granted[(attempt.id, unit)] = None
         out.commands.append(GrantCommand(attempt.node.id, attempt.id, unit, ""))
     elif step.spec_holder is None:
         out.commands.append(GrantCommand(attempt.node.id, attempt.id, unit, difference))
@@ -88,9 +90,18 @@ def learn_spec(farm: Farm, step: Step, unit: int, files: tuple[FileFacts, ...], 
 
 
 def review_holder(farm: Farm, step: Step, out: Outcome) -> None:
-    """If the unit that holds the place is gone from its attempt, the next one that waits takes it."""
+    """If the unit that holds the place is gone from its attempt, another takes it.
+
+    First one that was granted because it looks the same, else the next one that waits.
+    """
     if step.spec_holder is None or _holds(farm, *step.spec_holder):
         return
+    for key in list(step.granted):
+        del step.granted[key]
+        if _holds(farm, *key):
+            # It looks the same and may be published already: nothing changes for those that wait.
+            step.spec_holder = key
+            return
     step.spec_holder = step.specs = None
     for key, specs in list(step.waiting.items()):
         del step.waiting[key]

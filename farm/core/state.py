@@ -8,7 +8,7 @@ checks them).
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -81,7 +81,7 @@ class Shape:
         self.app = step.app
         self.version = spec.version
         self.whole = step.whole
-        self.heap: list[tuple[int, int, int, int, Step]] = []
+        self.heap: list[Entry] = []
 
     def push(self, step: Step) -> None:
         """Puts a step that has leasable units in the heap, unless it is there."""
@@ -90,7 +90,7 @@ class Shape:
             step.heap_key = key
             heappush(self.heap, (*key, step))
 
-    def head(self) -> tuple[int, int, int, int, Step] | None:
+    def head(self) -> Entry | None:
         """The best entry that is true, or None."""
         heap = self.heap
         while heap:
@@ -102,6 +102,10 @@ class Shape:
             if step.heap_key == entry[:4]:
                 step.heap_key = None
         return None
+
+
+#: What a shape's heap holds.
+Entry: TypeAlias = tuple[int, int, int, int, "Step"]
 
 
 class Job:
@@ -161,7 +165,8 @@ class Job:
     def note_end(self, at_us: int) -> None:
         """Keeps ``ended_us`` in step with the open units; called after every move of units."""
         if self.open_units:
-            self.ended_us = 0
+            if self.ended_us:
+                self.ended_us = 0
         elif not self.ended_us:
             self.ended_us = at_us
 
@@ -190,6 +195,7 @@ class Step:
         "dirty",
         "done_timed",
         "frames",
+        "granted",
         "heap_key",
         "id",
         "index",
@@ -249,6 +255,8 @@ class Step:
         #: Specification of each output's pictures; holder = unit it came from while that is not done.
         self.specs: tuple[PictureSpec | None, ...] | None = None
         self.spec_holder: tuple[int, int] | None = None
+        #: (attempt, unit) that may be published because they look like the holder's.
+        self.granted: dict[tuple[int, int], None] = {}
         #: (attempt, unit) -> specs waiting until the holder is done or gone.
         self.waiting: dict[tuple[int, int], tuple[PictureSpec | None, ...]] = {}
         self.check_existing = spec.existing == "skip"
@@ -294,10 +302,11 @@ class Step:
 
     def set_state(self, unit: int, new: int) -> None:
         """Moves one unit; keeps the sums, the cursor and the job's count of open units."""
-        old = self.state[unit]
-        self.state[unit] = new
-        self.counts[old] -= 1
-        self.counts[new] += 1
+        state, counts = self.state, self.counts
+        old = state[unit]
+        state[unit] = new
+        counts[old] -= 1
+        counts[new] += 1
         self.dirty = True
         if new == QUEUED and unit < self.cursor:
             self.cursor = unit
@@ -362,7 +371,14 @@ class Attempt:
     )
 
     def __init__(
-        self, number: int, no: int, nonce: int, kind: AttemptKind, step: Step, node: Node, units: list[int]
+        self,
+        number: int,
+        no: int,
+        nonce: int,
+        kind: AttemptKind,
+        step: Step,
+        node: Node,
+        units: tuple[int, ...],
     ) -> None:
         self.id = number
         self.no = no
@@ -372,7 +388,7 @@ class Attempt:
         self.node = node
         self.open = dict.fromkeys(units)
         self.dropped: set[int] = set()
-        self.units = tuple(units)
+        self.units = units
         self.cores = 0
         self.ram_mib = 0
         self.gpus: tuple[int, ...] = ()
@@ -390,15 +406,17 @@ class Attempt:
 
 
 class NodeClass:
-    """Nodes that are alike: which shapes they can ever take is worked out once."""
+    """Nodes that are alike: which shapes they can ever take, and what each takes, is worked out once."""
 
-    __slots__ = ("capable", "facts", "key", "known")
+    __slots__ = ("asks", "capable", "key", "known")
 
     def __init__(self, key: tuple[object, ...]) -> None:
         self.key = key
         #: Shapes a node of this class can take when empty, and how many shapes were looked at.
         self.capable: list[Shape] = []
         self.known = 0
+        #: What a lease of a shape takes of such a node, and its dominant share, by shape number.
+        self.asks: dict[int, tuple[Resources, int]] = {}
 
 
 class Node:

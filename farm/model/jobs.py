@@ -183,6 +183,8 @@ def read_job(data: bytes | str | dict[str, Any]) -> tuple[JobSpec, list[str]]:
             raw = msgspec.json.decode(data)
         except msgspec.DecodeError as error:
             raise JobFileError(f"not JSON: {error}") from error
+        except RecursionError:
+            raise JobFileError("it is nested too deeply") from None
     if not isinstance(raw, dict) or "overcrank_job" not in raw:
         raise JobFileError("not a job file: it has no key 'overcrank_job'")
     if raw["overcrank_job"] != JOB_FILE_VERSION:

@@ -91,6 +91,7 @@ class Driver:
         self.delivered: deque[ReportEvent] = deque(maxlen=50)
         self.last: deque[str] = deque(maxlen=40)
         self.cooperative = False
+        self.tokens: dict[tuple[str, str], int] = {}
         self._sessions_made = 0
 
     # -- the core --
@@ -180,11 +181,12 @@ class Driver:
         spec: JobSpec = make_job(rng, self)
         apps = tuple("blender" if step.renderer == "blender" else "" for step in spec.steps)
         whole = tuple(step.renderer == "whole" for step in spec.steps)
-        known = self.core.farm.tokens.get(f"{spec.user}\0{spec.token}") if spec.token else None
+        known = self.tokens.get((spec.user, spec.token)) if spec.token else None
         out = self.handle(SubmitEvent(self.now_us, spec, msgspec.json.encode(spec), apps, whole))
         if out is not None:
             must(out.reply.again == (known is not None), "a known token made a second job")
             must(known is None or out.reply.job == known, "a known token gave another job")
+            self.tokens[spec.user, spec.token] = out.reply.job
 
     def dispatch(self, rng: random.Random) -> None:
         """Work is placed."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from farm.core.apply import units_of
 from farm.core.events import (
+    ActEvent,
     BeatEvent,
     ByeEvent,
     DispatchEvent,
@@ -22,8 +24,8 @@ from farm.core.events import (
     TickEvent,
     VerifiedEvent,
 )
-from farm.core.outcome import GrantCommand, LeaseCommand, Outcome, StopCommand
-from farm.core.rows import BulkRow, LeaseRow, ResultRow, SpecRow, StaleRow
+from farm.core.outcome import DiscardCommand, GrantCommand, LeaseCommand, Outcome, StopCommand
+from farm.core.rows import BulkRow, LeaseRow, NodeRow, ResultRow, SpecRow, StaleRow
 from farm.core.state import Farm, Node, Step
 from farm.model.ids import attempt_folder
 from farm.model.money import rate_cost
@@ -54,16 +56,29 @@ class Lease:
     may_run: set[int]
     owed: set[int]
     over: bool = False
+    owes: Fraction = Fraction(0)
+    cuts: int = 0
 
 
 @dataclass
 class Meter:
-    """What a node must have cost: closed intervals, and the open one since ``origin_us``."""
+    """What a node must have cost: closed intervals, and the open one since ``origin_us``.
+
+    ``cut_us``: up to when attempts were charged; ``heard_us``: its last sign of life, ``stored_us`` the last
+    one that a restart of the broker knows of.
+    """
 
     base: int = 0
     rate: int = 0
     origin_us: int = 0
+    cut_us: int = 0
+    heard_us: int = 0
+    stored_us: int = 0
     on: bool = False
+
+    def cost(self, until_us: int) -> int:
+        """Cost of the open interval."""
+        return rate_cost(self.rate, self.origin_us, until_us, self.origin_us)
 
 
 @dataclass
@@ -93,6 +108,7 @@ class Truth:
         Raises:
             Broken: A promise does not hold.
         """
+        self._meter_before(event, out, farm)
         before = dict(self.maps)
         commands = {c.attempt: c for c in out.commands if isinstance(c, LeaseCommand)}
         for row in out.rows:
@@ -102,14 +118,20 @@ class Truth:
                 self._result(row, event, farm)
             elif isinstance(row, BulkRow):
                 self._bulk(row, before, out)
+                if isinstance(event, ActEvent) and row.who != "farm":
+                    self._wills_change(row)
             elif isinstance(row, StaleRow):
                 self.seen["stale"] += 1
             elif isinstance(row, SpecRow):
                 self.seen["spec"] += 1
+                if not row.specs:
+                    self._specs_dropped(row.step_id)
         self._moves(out, farm)
         self._grants(event, out)
         self._hear(event, out)
-        self._money(event, out, farm)
+        self._money(event, farm)
+        self._pauses(out, farm)
+        self._keeps(event, out)
         if isinstance(event, DispatchEvent):
             self._order(out, before, farm)
 
@@ -133,6 +155,12 @@ class Truth:
                         must(legal, f"{step.address}: {move[0].word} became {move[1].word}")
                         must(bool(told.get(step.id)), f"{step.address} changed without a row")
             self.maps[step.id] = now
+
+    def _specs_dropped(self, step_id: int) -> None:
+        """The only done frame is rendered again: what was granted by its looks may still be published."""
+        for attempt, unit in list(self.granted):
+            if self.leases[attempt].row.step_id == step_id:
+                del self.granted[attempt, unit]
 
     def _grants(self, event: Any, out: Outcome) -> None:
         """All pictures that may be published or are done look alike, as far as anyone could know."""
@@ -175,6 +203,7 @@ class Truth:
         self.seen[f"lease-{AttemptKind(row.kind).name.lower()}"] += 1
         if row.kind != AttemptKind.VERIFY:
             self._lease_units(row, units, command, step, node, farm)
+        self._cut(row.node_id, row.at_us)
         self.leases[row.id] = Lease(row, units, set(units), set(units))
         self._resources(node, step, row)
 
@@ -243,6 +272,7 @@ class Truth:
             if row.new == UnitState.DONE and row.old != UnitState.DONE:
                 must(any(u.outcome == SAYS_DONE for u in said), f"{where} is done without a report")
                 self._done(row, lease, where)
+                self._picture(row, said, where)
             if row.failure:
                 self.seen[f"failed-{row.failure}"] += 1
             if lease.row.kind != AttemptKind.VERIFY:
@@ -272,6 +302,22 @@ class Truth:
         self.waits_licence.discard(key)
         self.marked.discard(key)
 
+    def _picture(self, row: ResultRow, said: list[Any], where: str) -> None:
+        """All done frames of a step look alike."""
+        files = [file for unit in said for file in unit.files]
+        mine = files[0].spec if files else None
+        state = self.maps[row.step_id]
+        for (step_id, unit), other in self.pictures.items():
+            if (
+                step_id == row.step_id
+                and unit != row.unit
+                and state[unit] == UnitState.DONE
+                and mine
+                and other
+            ):
+                must(mine == other, f"{where} is done but looks unlike unit {unit}")
+        self.pictures[row.step_id, row.unit] = mine
+
     def _blame(self, row: ResultRow, lease: Lease, key: tuple[int, int]) -> None:
         if row.failure in BLAMES_NODE or row.failure == "node":
             self.failed_on.setdefault(key, set()).add(lease.row.node_id)
@@ -296,7 +342,38 @@ class Truth:
             must(number in event.missing and event.node_id == node, f"{where} was closed by a heartbeat")
         else:
             must(isinstance(event, ByeEvent) and event.node_id == node, f"{where} was closed by {event!r}")
+        self._cut(node, row.at_us)
+        off = abs(row.charge_nano - lease.owes)
+        must(off <= lease.cuts + 1, f"{where} was charged {row.charge_nano}, not {float(lease.owes)}")
+        must(0 <= row.waste_nano <= row.charge_nano, f"{where}: waste {row.waste_nano} of {row.charge_nano}")
         lease.over = True
+
+    def _pauses(self, out: Outcome, farm: Farm) -> None:
+        """A job of which a tenth (at least five) of the frames have failed stands still."""
+        for row in out.rows:
+            if isinstance(row, ResultRow) and row.new == UnitState.FAILED:
+                job = farm.steps[row.step_id].job
+                states = b"".join(bytes(step.state) for step in job.steps)
+                failed = states.count(UnitState.FAILED)
+                if failed >= 5 and failed * 10 >= len(states) and any(state < 3 for state in states):
+                    must(job.paused, f"J{job.id} goes on though {failed} frames have failed")
+                    self.seen["paused-itself"] += 1
+
+    def _keeps(self, event: Any, out: Outcome) -> None:
+        """Files kept by a lost attempt are adopted or discarded, never forgotten."""
+        if (
+            not isinstance(event, ReportEvent)
+            or not event.kept
+            or any(isinstance(r, ResultRow) for r in out.rows)
+        ):
+            return
+        adopts = any(isinstance(r, LeaseRow) and r.kind == AttemptKind.ADOPT for r in out.rows)
+        running = any(
+            not x.over and x.row.kind == AttemptKind.ADOPT and x.row.node_id == event.node_id
+            for x in self.leases.values()
+        )
+        discards = any(isinstance(c, DiscardCommand) for c in out.commands)
+        must(adopts or running or discards, f"kept files of attempt {event.attempt} are forgotten")
 
     def _bulk(self, row: BulkRow, before: dict[int, bytes], out: Outcome) -> None:
         state = self.maps.get(row.step_id) or before.get(row.step_id, b"")
@@ -314,6 +391,12 @@ class Truth:
         if row.fresh:
             for found in [key for key in self.node_failures if key[0] == row.step_id]:
                 del self.node_failures[found]
+
+    def _wills_change(self, row: BulkRow) -> None:
+        """A user wants something else of these units than what was marked done before."""
+        state = self.maps[row.step_id]
+        units = [u for u, s in enumerate(state) if s == row.old] if row.units == "*" else units_of(row.units)
+        self.marked -= {(row.step_id, unit) for unit in units}
 
     def _stopped(self, step_id: int, units: set[int], out: Outcome) -> None:
         """Whoever runs units that were taken back was told to stop them."""
@@ -337,31 +420,67 @@ class Truth:
     # -- silence and money --
 
     def _hear(self, event: Any, out: Outcome) -> None:
-        if isinstance(event, HelloEvent):
-            self.heard_us[out.reply.node_id] = event.now_us
-        elif isinstance(event, BeatEvent) and out.reply is not None:
-            self.heard_us[event.node_id] = event.now_us
-        elif isinstance(event, ReportEvent) and event.node_id in self.heard_us:
-            self.heard_us[event.node_id] = max(self.heard_us[event.node_id], event.now_us)
+        for row in out.rows:
+            if isinstance(row, NodeRow) and row.id in self.meters:
+                self.meters[row.id].stored_us = row.seen_us
+        node = out.reply.node_id if isinstance(event, HelloEvent) else getattr(event, "node_id", 0)
+        beat = isinstance(event, BeatEvent) and out.reply is not None
+        report = isinstance(event, ReportEvent) and node in self.heard_us and self.meters[node].on
+        if isinstance(event, HelloEvent) or beat or report:
+            self.heard_us[node] = max(self.heard_us.get(node, 0), event.now_us)
+            self.meters[node].heard_us = event.now_us
 
     def restarted(self, now_us: int, grace_us: int) -> None:
         """The broker came back: silence counts from here, less the grace it must give."""
         for node in self.heard_us:
             self.heard_us[node] = now_us + grace_us - LOST_US
+        for mine in self.meters.values():
+            mine.heard_us = mine.stored_us
 
-    def _money(self, event: Any, out: Outcome, farm: Farm) -> None:
+    # -- money --
+
+    def _meter_before(self, event: Any, out: Outcome, farm: Farm) -> None:
+        """Rates that change and meters that stop cut time before anything else of the event does."""
+        if isinstance(event, HelloEvent):
+            number = out.reply.node_id
+            mine = self.meters.setdefault(number, Meter())
+            if mine.on and mine.rate != event.rate_nano_h:
+                self._cut(number, event.now_us)
+                mine.base += mine.cost(event.now_us)
+                mine.on = False
+            if not mine.on:
+                mine.on, mine.rate = True, event.rate_nano_h
+                mine.origin_us = mine.cut_us = event.now_us
+        elif isinstance(event, TickEvent | ByeEvent):
+            for number, mine in self.meters.items():
+                if mine.on and not farm.nodes[number].meter_on:
+                    bye = isinstance(event, ByeEvent)
+                    end_us = event.now_us if bye else max(mine.cut_us, mine.heard_us)
+                    self._cut(number, end_us)
+                    mine.base += mine.cost(end_us)
+                    mine.on = False
+
+    def _cut(self, number: int, at_us: int) -> None:
+        """Time up to here is paid by who was on the node, by shares, exactly."""
+        mine = self.meters[number]
+        if not mine.on or at_us <= mine.cut_us:
+            return
+        live = [x for x in self.leases.values() if not x.over and x.row.node_id == number]
+        whole = max(1_000_000, sum(lease.row.share_ppm for lease in live))
+        for lease in live:
+            part = mine.rate * (at_us - mine.cut_us) * lease.row.share_ppm
+            lease.owes += Fraction(part, whole * 3_600_000_000)
+            lease.cuts += 1
+        mine.cut_us = at_us
+
+    def _money(self, event: Any, farm: Farm) -> None:
         """Every node's total is the cost of its intervals, each from its own origin, to the nano-USD."""
-        for node in farm.nodes.values():
-            mine = self.meters.setdefault(node.id, Meter())
-            if mine.on and not (
-                node.meter_on and (node.meter_rate, node.origin_us) == (mine.rate, mine.origin_us)
-            ):
-                end_us = event.now_us if node.meter_on else node.metered_us
-                must(end_us <= event.now_us, f"{node.name} was charged into the future")
-                mine.base += rate_cost(mine.rate, mine.origin_us, end_us, mine.origin_us)
-            mine.on, mine.rate, mine.origin_us = node.meter_on, node.meter_rate, node.origin_us
-            cost = rate_cost(mine.rate, mine.origin_us, node.metered_us, mine.origin_us) if mine.on else 0
+        for number, mine in self.meters.items():
+            node = farm.nodes[number]
+            must(mine.on == node.meter_on, f"{node.name}: its meter {'runs' if node.meter_on else 'stands'}")
+            cost = mine.cost(node.metered_us) if mine.on else 0
             must(node.total_nano == mine.base + cost, f"{node.name}: {node.total_nano} is not what it cost")
+            must(not mine.on or node.metered_us == mine.cut_us, f"{node.name}: its meter was cut elsewhere")
 
     # -- order --
 

@@ -130,15 +130,23 @@ class Managed:
 
     def stop(self, patience_s: float = PATIENCE_S) -> int:
         """SIGTERM; returns the exit code.  One that does not end in time is killed and failed."""
+        self.signal(signal.SIGTERM)
+        return self.wait(patience_s)
+
+    def wait(self, patience_s: float = PATIENCE_S) -> int:
+        """Waits for its end; returns the exit code.  One that does not end in time is killed and failed."""
         if self.process is None:
             return 0
-        self.signal(signal.SIGTERM)
         try:
             return self.process.wait(patience_s)
         except subprocess.TimeoutExpired:
+            # What every thread of it was at goes into its log.
+            self.process.send_signal(signal.SIGABRT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(5.0)
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"{self.name} did not end within {patience_s:g} s of SIGTERM") from None
+            raise AssertionError(f"{self.name} did not end within {patience_s:g} s") from None
         finally:
             self._let_go()
 
@@ -270,6 +278,7 @@ class Farmhouse:
             "XDG_STATE_HOME": str(state_home),
             "OVERCRANK_FARM": self.name,
             "PYTHONPATH": str(ROOT),
+            "PYTHONFAULTHANDLER": "1",
             TAG: self.tag,
         }
 
@@ -502,9 +511,12 @@ class Farmhouse:
             agent.thaw()
             agent.signal(signal.SIGTERM)
         for managed in (*self.agents.values(), self.broker):
-            managed.thaw()
+            if managed is self.broker:
+                # Last, so that it hears what the agents report.
+                managed.thaw()
+                managed.signal(signal.SIGTERM)
             try:
-                managed.stop()
+                managed.wait()
             except AssertionError as error:
                 wrong.append(str(error))
         for proxy in self.proxies:

@@ -1,0 +1,192 @@
+"""A real agent: what it adds to starting a process, and what it costs while it has nothing to do.
+
+Real ``farm agent`` processes run ``/bin/true`` a frame at a time for the real broker: process tree, log,
+report and outbox, everything durable at both ends.  Beside them a bare ``posix_spawn`` of the same program.
+
+    python benchmarks/agent.py
+    python benchmarks/agent.py --chunks 300 --idle-s 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+from bench_farm import NAME, PATIENCE_S, BenchFarm, job_file
+from common import (
+    Report,
+    base_parser,
+    cpu_by_thread_us,
+    describe_machine,
+    fail,
+    median,
+    memory_mib,
+    quiet_rounds,
+    spread,
+    verdict,
+)
+from limit_loop import spawn_limit_ms
+
+#: Bars: milliseconds a chunk over a bare spawn, CPU of an idle agent in percent of a core, its memory.
+CHUNK_MUST_MS, CHUNK_GOAL_MS = 3.0, 1.0
+IDLE_MUST, IDLE_GOAL = 0.5, 0.2
+MEMORY_MUST_MIB, MEMORY_GOAL_MIB = 60.0, 45.0
+#: Bars of the rate of two agents over two threads that only spawn.
+RATE_MUST, RATE_GOAL = 0.35, 0.6
+
+
+@contextlib.contextmanager
+def running_agents(farm: BenchFarm, count: int) -> Iterator[psutil.Process]:
+    """``farm agent`` with so many agents of one core, joined and idle."""
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "farm", "--farm", NAME, "agent", "--agents", str(count)),
+            *("--cores", str(count), "--allow", "command", "--log-level", "warning"),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        with farm.connect() as client:
+            end_s = time.monotonic() + PATIENCE_S
+            while len(client.nodes().nodes) < count:
+                if process.poll() is not None or time.monotonic() > end_s:
+                    fail("the agents did not join")
+                time.sleep(0.05)
+        yield psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def run_chunks(farm: BenchFarm, name: str, chunks: int) -> float:
+    """Seconds from the first lease to the last result of a job of so many frames."""
+    with farm.connect() as client:
+        number = client.submit(job_file(name, chunks)).job
+        end_s = time.monotonic() + PATIENCE_S
+        while True:
+            job = client.job(number).job
+            if job.done == chunks:
+                return (job.ended_us - job.started_us) / 1e6
+            if job.failed or time.monotonic() > end_s:
+                fail(f"{job.done} of {chunks} chunks done, {job.failed} failed: {job.reason}")
+            time.sleep(0.05)
+
+
+def two_threads_rate(times: int) -> float:
+    """Processes a second of two threads that do nothing but spawn."""
+
+    def spawn() -> None:
+        for _ in range(times // 2):
+            os.waitpid(os.posix_spawn("/bin/true", ["/bin/true"], os.environ), 0)
+
+    threads = [threading.Thread(target=spawn) for _ in range(2)]
+    started_s = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return times // 2 * 2 / (time.perf_counter() - started_s)
+
+
+def measure_idle(report: Report, launcher: psutil.Process, idle_s: float) -> None:
+    """CPU and memory of one idle agent, by process."""
+    family = [launcher, *launcher.children(recursive=True)]
+    before = {process.pid: sum(cpu_by_thread_us(process.pid).values()) for process in family}
+    time.sleep(idle_s)
+    shares, memory = {}, {}
+    for process in family:
+        used_us = sum(cpu_by_thread_us(process.pid).values()) - before[process.pid]
+        shares[process.pid] = used_us / 1e4 / idle_s
+        memory[process.pid] = memory_mib(process.pid)
+    for process in family:
+        role = "launcher" if process is launcher else _role(process)
+        report.emit(f"agent.idle_cpu.{role}", shares[process.pid], "%", "of one core")
+        rss, pss = memory[process.pid]
+        report.emit(f"agent.memory.{role}", pss, "MiB", f"resident {rss:.1f} MiB; the figure counts shared pages by share")
+    work = [process for process in family if process is not launcher]
+    share = sum(shares[process.pid] for process in work)
+    total = sum(memory[process.pid][1] for process in work)
+    report.emit(
+        "agent.idle_cpu", share, "%", "agent with its helpers, of one core",
+        *(f"{word} <= {bar}: {'met' if share <= bar else 'MISSED'}" for word, bar in (("must", IDLE_MUST), ("goal", IDLE_GOAL))),
+    )  # fmt: skip
+    report.emit(
+        "agent.memory", total, "MiB", "agent with its helpers",
+        *(f"{word} <= {bar:.0f}: {'met' if total <= bar else 'MISSED'}" for word, bar in (("must", MEMORY_MUST_MIB), ("goal", MEMORY_GOAL_MIB))),
+    )  # fmt: skip
+
+
+def _role(process: psutil.Process) -> str:
+    """What a process of an agent is for, from its command line."""
+    words = " ".join(process.cmdline())
+    for role in ("supervisor", "checker", "decode"):
+        if role in words:
+            return role
+    return "agent" if "node_agent" in words else process.name()
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = base_parser(__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--rounds", type=int, default=3, help="alternating rounds of spawn and agent")
+    parser.add_argument("--chunks", type=int, default=150, help="chunks a round")
+    parser.add_argument("--idle-s", type=float, default=10.0, help="seconds of idleness measured")
+    parser.add_argument("--dir", help="where state is written; a real disk")
+    arguments = parser.parse_args()
+    report = Report(arguments.json)
+    with tempfile.TemporaryDirectory(prefix="overcrank-bench-", dir=arguments.dir) as name:
+        folder = Path(name)
+        os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
+        describe_machine(report, folder)
+        with BenchFarm(folder, 0) as farm:
+            farm.start()
+            with running_agents(farm, 1) as launcher:
+                run_chunks(farm, "warm", 5)
+                spawns, chunks = [], []
+                for number in quiet_rounds(arguments.rounds, arguments.quiet_s):
+                    spawns.append(spawn_limit_ms(arguments.chunks))
+                    chunks.append(run_chunks(farm, f"one {number}", arguments.chunks) / arguments.chunks * 1e3)
+                over = median([chunk - spawn for chunk, spawn in zip(chunks, spawns, strict=True)])
+                report.emit("agent.spawn_limit", median(spawns), "ms", "posix_spawn and wait", spread(spawns))
+                report.emit("agent.chunk", median(chunks), "ms", "lease to result on disk", spread(chunks))
+                bars = (("must", CHUNK_MUST_MS), ("goal", CHUNK_GOAL_MS))
+                report.emit(
+                    "agent.overhead", over, "ms", "a chunk, over a bare spawn",
+                    *(f"{word} <= {bar:.0f}: {'met' if over <= bar else 'MISSED'}" for word, bar in bars),
+                )  # fmt: skip
+                measure_idle(report, launcher, arguments.idle_s)
+        with BenchFarm(folder, 0) as farm:
+            farm.start()
+            with running_agents(farm, 2):
+                run_chunks(farm, "warm", 6)
+                rates, limits = [], []
+                for number in quiet_rounds(arguments.rounds, arguments.quiet_s):
+                    limits.append(two_threads_rate(arguments.chunks))
+                    rates.append(arguments.chunks / run_chunks(farm, f"two {number}", arguments.chunks))
+                ratio = median([rate / limit for rate, limit in zip(rates, limits, strict=True)])
+                report.emit("agent.two_threads_limit", median(limits), "proc/s", spread(limits))
+                report.emit("agent.two_agents", median(rates), "tasks/s", spread(rates))
+                report.emit(
+                    "agent.two_agents_ratio", ratio, "x",
+                    verdict(ratio, RATE_MUST, "must"), verdict(ratio, RATE_GOAL, "goal"),
+                )  # fmt: skip
+    report.close()
+
+
+if __name__ == "__main__":
+    main()
