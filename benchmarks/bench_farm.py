@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import zmq
+from common import cpu_by_thread_us
 
 from farm.broker.app import restore_core
 from farm.broker.ports import KeyRecord
@@ -146,6 +147,10 @@ class BenchFarm:
             self._pipes.append(mine)
             self.shared.append(shared)
         self.wait(lambda: self.total(OPEN) >= count, f"{count} agents to join")
+
+    def agents_cpu_us(self) -> float:
+        """CPU time the agents' processes have used, microseconds."""
+        return sum(sum(cpu_by_thread_us(process.pid).values()) for process in self._agents)
 
     def total(self, field: int) -> int:
         """Sum of one figure over the agents' processes."""
@@ -329,10 +334,10 @@ def run_agents(
     running = True
     while running:
         for source, _ in poller.poll(max(1, int((next_beat_s - clock_s()) * 1000))):
-            agent = agents.get(source)
-            if agent is None:
+            if source not in agents:
                 running = False
                 break
+            agent = agents[source]
             body = source.recv()
             message = decode(body)
             if type(message) is not BatchMsg:
@@ -344,8 +349,7 @@ def run_agents(
             session.got = message.n
             if message.acks:
                 now_s = clock_s()
-                for n in message.acks:
-                    waits_ms.append((now_s - agent.sent_s.pop(n)) * 1e3)
+                waits_ms += [(now_s - agent.sent_s.pop(n)) * 1e3 for n in message.acks]
                 acked += len(message.acks)
             for lease in message.leases:
                 if spawn:

@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -48,14 +48,18 @@ def base_parser(text: str | None) -> argparse.ArgumentParser:
     """A parser with the options every benchmark has."""
     parser = argparse.ArgumentParser(description=(text or "").partition("\n")[0])
     parser.add_argument("--json", metavar="FILE", help="write the figures to a file too")
-    parser.add_argument("--quiet-s", type=float, default=3.0, help="longest wait for a quiet machine, seconds")
+    parser.add_argument(
+        "--quiet-s", type=float, default=3.0, help="longest wait for a quiet machine, seconds"
+    )
     return parser
 
 
 def describe_machine(report: Report, folder: Path | None = None) -> None:
     """What the figures were measured on: none of them means anything without it."""
     report.emit("machine.cpus", os.cpu_count() or 0, "cpus")
-    report.emit("machine.load", os.getloadavg()[0], "load", "one-minute average: how much company this run had")
+    report.emit(
+        "machine.load", os.getloadavg()[0], "load", "one-minute average: how much company this run had"
+    )
     report.emit("machine.loop", calibrate(), "Mops/s", "a fixed Python loop; compare runs by it")
     report.emit("machine.python", platform.python_version(), "version", f"SQLite {sqlite3.sqlite_version}")
     if folder is not None:
@@ -77,7 +81,7 @@ def file_system(folder: Path) -> str:
     """Type of the file system a folder is on, as the mount table says."""
     best, kind = "", "unknown"
     path = str(folder.resolve())
-    with open("/proc/mounts", encoding="utf-8") as mounts:
+    with Path("/proc/mounts").open(encoding="utf-8") as mounts:
         for line in mounts:
             _, point, found, *_ = line.split()
             inside = path == point or path.startswith(point.rstrip("/") + "/")
@@ -142,7 +146,7 @@ def cpu_us(pid: int) -> float:
 def memory_mib(pid: int) -> tuple[float, float]:
     """Resident and proportional set size of a process in MiB."""
     sizes = {"Rss": 0.0, "Pss": 0.0}
-    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
+    with Path(f"/proc/{pid}/smaps_rollup").open(encoding="utf-8") as file:
         for line in file:
             name, _, rest = line.partition(":")
             if name in sizes:
@@ -152,7 +156,7 @@ def memory_mib(pid: int) -> tuple[float, float]:
 
 def _idle_share(seconds: float) -> float:
     def read() -> tuple[int, int]:
-        with open("/proc/stat", encoding="utf-8") as file:
+        with Path("/proc/stat").open(encoding="utf-8") as file:
             values = [int(text) for text in file.readline().split()[1:9]]
         return values[3] + values[4], sum(values)
 
@@ -174,7 +178,15 @@ def quiet_rounds(rounds: int, quiet_s: float) -> Iterator[int]:
         yield number
 
 
-def fail(message: str) -> None:
+def cap_words(value: float, must: float, goal: float) -> tuple[str, str]:
+    """Whether an absolute figure stays under its two caps, in words."""
+    return (
+        f"must <= {must:g}: {'met' if value <= must else 'MISSED'}",
+        f"goal <= {goal:g}: {'met' if value <= goal else 'MISSED'}",
+    )
+
+
+def fail(message: str) -> NoReturn:
     """Ends the benchmark: its figures would be worth nothing."""
     print(f"FAILED: {message}", file=sys.stderr, flush=True)
     raise SystemExit(1)

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 import zmq
-
 from common import cpu_us, percentile
 
 _SPAWN = multiprocessing.get_context("spawn")

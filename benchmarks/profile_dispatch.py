@@ -1,9 +1,9 @@
 """Where the broker's time goes: the same broker and agents as ``dispatch.py``, but looked at from inside.
 
 The broker runs in this process's main thread.  By default each stage of its loop is timed and printed in
-microseconds of CPU a task; ``--functions`` prints a cProfile listing instead (which makes small functions look
-dearer than they are).  Rates are not comparable with ``dispatch.py``'s: a thread of this process watches the
-run, and looking costs time.
+microseconds of CPU a task; ``--functions`` prints a cProfile listing instead (which makes small functions
+look dearer than they are).  Rates are not comparable with ``dispatch.py``'s: a thread of this process watches
+the run, and looking costs time.
 
     python benchmarks/profile_dispatch.py
     python benchmarks/profile_dispatch.py --functions --tasks 10000
@@ -37,6 +37,7 @@ from farm.core.core import Core
 from farm.core.events import DispatchEvent, ReportEvent
 from farm.protocol.codec import Codec
 from farm.storage.sqlite import SqliteStore
+from farm.transport.poller import Poller
 
 #: Stages in the order of a turn; those with a mark lie inside the stage above them.
 STAGES = {
@@ -99,7 +100,7 @@ def watch_stages(stages: Stages) -> None:
         kind = type(event)
         return "- result" if kind is ReportEvent else "- place" if kind is DispatchEvent else "drain"
 
-    stages.watch(loop_module.Poller, "wait", "wait")
+    stages.watch(Poller, "wait", "wait")
     stages.watch(loop_module.Loop, "_drain_control", "drain")
     stages.watch(loop_module, "recv_nowait", "- receive")
     stages.watch(Codec, "decode", "- decode")
@@ -111,8 +112,10 @@ def watch_stages(stages: Stages) -> None:
     stages.watch(Outbound, "flush", "send")
 
 
-def run(folder: Path, tasks: int, agents: int, slots: int, begin: Callable[[], None], end: Callable[[], None]) -> Any:
-    """Runs the broker in this thread; ``begin`` and ``end`` are called when tasks start and when all are done."""
+def run(
+    folder: Path, tasks: int, agents: int, slots: int, begin: Callable[[], None], end: Callable[[], None]
+) -> Any:
+    """Runs the broker in this thread; calls ``begin`` when tasks start and ``end`` when all are done."""
     result: dict[str, float] = {}
     with BenchFarm(folder, agents) as farm:
         options = BrokerOptions(
@@ -180,7 +183,10 @@ def main() -> None:
             marks: list[dict[str, float]] = []
             try:
                 result = run(
-                    Path(name), *size, lambda: marks.append(dict(stages.us)), lambda: marks.append(dict(stages.us))
+                    Path(name),
+                    *size,
+                    lambda: marks.append(dict(stages.us)),
+                    lambda: marks.append(dict(stages.us)),
                 )
             finally:
                 stages.restore()

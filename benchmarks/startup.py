@@ -1,7 +1,7 @@
 """What a command costs before it does anything: the product's beside the imports it cannot do without.
 
-    python benchmarks/startup.py
-    python benchmarks/startup.py --rounds 15
+python benchmarks/startup.py
+python benchmarks/startup.py --rounds 15
 """
 
 from __future__ import annotations

@@ -9,6 +9,6 @@ set -eu
 say "Overcrank demo: renders a short film on this machine."
 say "  needs Python 3.11 or newer with venv, and libatomic (installed with apt-get if they are missing);"
 say "  puts Overcrank with Mitsuba and an ffmpeg, about 800 MB, into $VENV;"
-say "  writes pictures and the film to the folder overcrank-demo."
+say "  writes pictures and the film to the folder overcrank-demo, or where -o says."
 make_environment demo "a download of about 270 MB"
 exec "$VENV/bin/farm" demo "$@"

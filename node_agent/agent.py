@@ -63,6 +63,8 @@ log = logging.getLogger("overcrank.agent")
 _THREADS = 1024
 #: How long the last reports may take at the end, in seconds.
 END_PATIENCE_S = 5.0
+#: The same while no session is open: a line that is just being dialled anew gets this chance.
+OFFLINE_PATIENCE_S = 1.0
 _PLAIN = re.compile(r"[A-Za-z0-9_./-]+\Z")
 
 
@@ -360,6 +362,8 @@ class Agent:
     def stop(self, reason: str) -> None:
         """Kills and gives back everything; takes no more work."""
         self._draining = reason
+        # Said before anything is given back: else that would be leased to this very node again, and again.
+        self.link.greet_again()
         self.desk.stop_all(reason)
 
     def force(self) -> None:
@@ -371,7 +375,7 @@ class Agent:
     def close(self, reason: str = "stopped", patience_s: float = END_PATIENCE_S) -> None:
         """Hands over the last reports, says goodbye and ends every thread and process."""
         if self._threads:
-            patience_s = patience_s if self.desk.online else 0.0
+            patience_s = patience_s if self.desk.online else min(patience_s, OFFLINE_PATIENCE_S)
             self.previewer.end()
             self.link.end(reason, patience_s)
             self.uploader.end(patience_s)

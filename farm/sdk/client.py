@@ -463,10 +463,11 @@ class Farm:
                     )
                 continue
             message = codec.decode(answer)
+            # An error of number 0 is about the sender (its key is let in no more), not about a request.
+            if isinstance(message, BulkErrorMsg) and message.id in (0, self._id):
+                raise _bulk_error(message)
             if getattr(message, "id", None) != self._id:
                 continue
-            if isinstance(message, BulkErrorMsg):
-                raise _bulk_error(message)
             if isinstance(message, reply):
                 return message
 

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from farm.model.errors import FarmUnreachable, UnknownName
+from farm.model.errors import OvercrankError, UnknownName
 from tests.support.farmhouse import Farmhouse
 from tests.support.real import require
 from tests.support.truth import Renders, job_file
@@ -78,7 +78,8 @@ def test_a_log_survives_its_agent_and_its_broker(house: Farmhouse, tmp_path: Pat
     agent = house.agents[frame.node]
     spool = agent.state / "logs"
     eventually(
-        lambda: any(b"speaks" in path.read_bytes() for path in spool.glob("*.log")), "the agent has the words"
+        lambda: any(b"render@1 speaks" in path.read_bytes() for path in spool.glob("*.log")),
+        "the agent has the words",
     )
     agent.kill()
     house.broker.kill()
@@ -102,7 +103,7 @@ def test_strangers_may_not_write_or_read_logs(shared: Farmhouse, renders: Render
     with pytest.raises(UnknownName):
         ada.preview(number, "render", 0)
     shared.admin.keys("keys-revoke", key=shared.key("artist", "ada").public)
-    with pytest.raises(FarmUnreachable):
+    with pytest.raises(OvercrankError, match="revoked"):
         list(ada.log_stream(number, "render", 1))
 
 

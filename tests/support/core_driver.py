@@ -66,6 +66,7 @@ class Driver:
         truth: The judge.
         events: Everything handled so far, restarts included.
         last: The latest operations in words, for the report of a failure.
+        broken: A promise was broken; nothing after that means anything.
     """
 
     def __init__(self, rng: random.Random, *, agents: int = 5, keep_events: bool = True) -> None:
@@ -91,6 +92,7 @@ class Driver:
         self.delivered: deque[ReportEvent] = deque(maxlen=50)
         self.last: deque[str] = deque(maxlen=40)
         self.cooperative = False
+        self.broken = False
         self.tokens: dict[tuple[str, str], int] = {}
         self._sessions_made = 0
 
@@ -104,18 +106,21 @@ class Driver:
         self.last.append(repr(event)[:300])
         asks = isinstance(event, SubmitEvent | ActEvent | NodeActEvent)
         before = invariants.digest(self.core.farm) if asks else ""
+        self.broken = True
         try:
             out = self.core.handle(event)
         except CallError as error:
             must(asks, f"{event!r} was refused: {error}")
             must(invariants.digest(self.core.farm) == before, f"a refused call changed something: {error}")
             self.truth.seen["refused"] += 1
+            self.broken = False
             return None
         self.store.commit(out.rows)
         farm = self.core.farm
         invariants.check(farm)
         invariants.check_money(farm)
         self.truth.judge(event, out, farm)
+        self.broken = False
         self._send(out)
         return out
 
