@@ -206,7 +206,7 @@ class Planner:
             for index, pattern in enumerate(shared.patterns):
                 kind = template.outputs[index].kind
                 if frame is None:
-                    anyone = has_frame_token(pattern)
+                    anyone = kind == "sequence" and has_frame_token(pattern)
                     group.append(Expected(index, None, pattern, kind, any_frame=anyone))
                 else:
                     before = expand(pattern, frame - 1) if neighbours else ""

@@ -37,7 +37,8 @@ _FDS = Path("/proc/self/fd")
 def pytest_configure(config: pytest.Config) -> None:
     """Registers our markers."""
     config.addinivalue_line(
-        "markers", "allow_log(pattern=''): records at WARNING and above whose message matches are expected"
+        "markers",
+        "allow_log(pattern=''): records at WARNING and above are expected that match, as 'LEVEL message'",
     )
 
 
@@ -52,18 +53,17 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 _FAILED = pytest.StashKey[bool]()
 
-#: What tests of a folder provoke on purpose, by the beginning of their path: such records surprise nobody.
+#: What tests of a folder provoke on purpose, by the beginning of their path: level and message.
 PROVOKED: tuple[tuple[str, str], ...] = (
-    ("tests/unit/transport/", r"^refused |^a fault|^the join|no such domain"),
-    ("tests/unit/sdk/", r"^refused "),
+    ("tests/unit/transport/", r"^WARNING refused |^ERROR authenticator could not judge a request"),
+    ("tests/unit/sdk/", r"^WARNING refused "),
     (
         "tests/unit/node_agent/",
-        r"^event=(not-run|no-answer|supervisor-\w+|memory-short|parser-failed|other-farm|sweep-failed|refused"
-        r"|damaged-on-purpose|paused-on-purpose|outbox-\w+|disk-\w+) "
-        r"|^event=supervisor-restart$|Blender|^cannot write |^the outbox|^refused |^a report",
+        r"^WARNING (event=|refused )|Blender|does not tell its version|^WARNING cannot write "
+        r"|^ERROR the supervisor of agent \S+ died",
     ),
-    ("tests/unit/cli/", r"Blender"),
-    ("tests/integration/", r""),
+    ("tests/unit/cli/", r"Blender|does not tell its version"),
+    ("tests/integration/", r"^WARNING "),
 )
 
 
@@ -172,7 +172,7 @@ def _unexpected_log_records(request: pytest.FixtureRequest) -> Iterator[list[log
     found = [
         record
         for record in collector.records
-        if not any(re.search(pattern, record.getMessage()) for pattern in patterns)
+        if not any(re.search(pattern, f"{record.levelname} {record.getMessage()}") for pattern in patterns)
     ]
     if found:
         lines = [f"{r.levelname} {r.name} ({r.pathname}:{r.lineno}): {r.getMessage()}" for r in found]

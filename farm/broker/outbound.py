@@ -26,16 +26,35 @@ Send = Callable[[bytes, bytes], bool]
 
 
 class _ForAgent:
-    """What a turn has for one agent.  Most turns bring acknowledgements and leases alone."""
+    """What a turn has for one agent; kept for the next turn, since the same agents come again and again.
 
-    __slots__ = ("acks", "discard", "grants", "leases", "stops")
+    Most turns bring acknowledgements and leases alone.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("acks", "discard", "grants", "leases", "node_id", "stops", "waits")
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.waits = False
         self.acks: list[int] = []
         self.leases: list[LeaseMsg] = []
         self.grants: tuple[GrantMsg, ...] = ()
         self.stops: tuple[StopMsg, ...] = ()
         self.discard: tuple[int, ...] = ()
+
+    def take(self, n: int) -> BatchMsg:
+        """The batch of that number; nothing waits afterwards."""
+        acks, leases = self.acks, self.leases
+        batch = BatchMsg(n, tuple(acks), tuple(leases), self.grants, self.stops, self.discard)
+        self.clear()
+        return batch
+
+    def clear(self) -> None:
+        """Forgets what waits."""
+        self.waits = False
+        self.acks.clear()
+        self.leases.clear()
+        self.grants = self.stops = self.discard = ()
 
 
 class Outbound:
@@ -48,13 +67,14 @@ class Outbound:
     def __init__(self, template: Callable[[int], msgspec.Raw]) -> None:
         self._template = template
         self._agents: dict[int, _ForAgent] = {}
+        #: Those of them that something waits for, in the order it came.
+        self._waiting: list[_ForAgent] = []
         self._direct: list[tuple[bytes, object]] = []
         self._drains: list[DrainCommand] = []
 
     def ack(self, node_id: int, n: int) -> None:
         """Acknowledges an outbox entry of an agent."""
-        agent = self._agents.get(node_id) or self._agent(node_id)
-        agent.acks.append(n)
+        self._agent(node_id).acks.append(n)
 
     def reply(self, routing_id: bytes, message: object) -> None:
         """Sends a message to one connection."""
@@ -63,24 +83,27 @@ class Outbound:
     def add(self, commands: list[AnyCommand]) -> None:
         """Takes the core's commands."""
         for command in commands:
-            if isinstance(command, DrainCommand):
+            # By exact type: asking whether it is an instance of another kind costs more than the rest.
+            if type(command) is LeaseCommand:
+                self._agent(command.node_id).leases.append(self._lease(command))
+            elif type(command) is DrainCommand:
                 self._drains.append(command)
-                continue
-            node_id = command.node_id
-            agent = self._agents.get(node_id) or self._agent(node_id)
-            if isinstance(command, LeaseCommand):
-                agent.leases.append(self._lease(command))
-            elif isinstance(command, StopCommand):
-                agent.stops += (StopMsg(command.attempt, command.reason, command.units),)
-            elif isinstance(command, GrantCommand):
-                agent.grants += (GrantMsg(command.attempt, command.unit, command.reason),)
-            elif isinstance(command, DiscardCommand):
-                agent.discard += (command.attempt,)
+            elif type(command) is StopCommand:
+                stop = StopMsg(command.attempt, command.reason, command.units)
+                self._agent(command.node_id).stops += (stop,)
+            elif type(command) is GrantCommand:
+                grant = GrantMsg(command.attempt, command.unit, command.reason)
+                self._agent(command.node_id).grants += (grant,)
+            elif type(command) is DiscardCommand:
+                self._agent(command.node_id).discard += (command.attempt,)
 
     def _agent(self, node_id: int) -> _ForAgent:
         agent = self._agents.get(node_id)
         if agent is None:
-            agent = self._agents[node_id] = _ForAgent()
+            agent = self._agents[node_id] = _ForAgent(node_id)
+        if not agent.waits:
+            agent.waits = True
+            self._waiting.append(agent)
         return agent
 
     def _lease(self, command: LeaseCommand) -> LeaseMsg:
@@ -125,22 +148,23 @@ class Outbound:
             if session is not None:
                 send(session.routing_id, encode(DrainMsg(drain.on, drain.reason)))
         self._drains.clear()
-        for node_id, agent in self._agents.items():
-            session = sessions.get(node_id)
+        for agent in self._waiting:
+            session = sessions.get(agent.node_id)
             if session is None:
+                agent.clear()
                 continue
             n = session.next_batch()
-            leases = agent.leases
-            for lease in leases:
+            for lease in agent.leases:
                 session.leases[lease.attempt] = n
-            batch = BatchMsg(n, tuple(agent.acks), tuple(leases), agent.grants, agent.stops, agent.discard)
-            if not send(session.routing_id, encode(batch)):
-                gone.append(node_id)
-        self._agents.clear()
+            if not send(session.routing_id, encode(agent.take(n))):
+                gone.append(agent.node_id)
+        self._waiting.clear()
         return gone
 
     def drop(self) -> None:
         """Forgets everything gathered: its rows did not become durable."""
-        self._agents.clear()
+        for agent in self._waiting:
+            agent.clear()
+        self._waiting.clear()
         self._direct.clear()
         self._drains.clear()

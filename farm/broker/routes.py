@@ -183,6 +183,8 @@ class Routes:
                 message.kept,
             )
         )
+        if message.closed:
+            session.leases.pop(message.attempt, None)  # it did arrive: no heartbeat need be looked at for it
         s.outbound.ack(node_id, message.n)
 
     def _beat(self, session: BrokerSession, message: BeatMsg) -> None:

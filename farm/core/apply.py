@@ -1,7 +1,7 @@
 """Applies stored rows to the state: the one place where units, attempts and meters change.
 
 Live events build a row and apply it; a restart applies the same rows again.  So what is replayed is what
-happened.  Nothing here decides anything, and nothing here depends on the order of a dict that a restart
+happened.  (Rows of nodes and meters: ``farm.core.apply_nodes``.)  Nothing here decides anything, and nothing here depends on the order of a dict that a restart
 would build differently.
 """
 
@@ -14,24 +14,19 @@ import msgspec
 from farm.core import meter
 from farm.core.rows import (
     BulkRow,
-    HistoryRow,
     JobRow,
     JobStateRow,
     LeaseRow,
-    MeterRow,
-    NodeRow,
     ResultRow,
     SpecRow,
-    StaleRow,
     StepRow,
     VerifyRow,
 )
-from farm.core.state import Attempt, Farm, Job, LostAttempt, Node, NodeClass, Shape, Step, VerifyRequest
+from farm.core.state import Attempt, Farm, Job, LostAttempt, Shape, Step, VerifyRequest
 from farm.model.failures import RULES
 from farm.model.frames import FrameRange
 from farm.model.ids import attempt_folder
 from farm.model.jobs import JobSpec
-from farm.model.nodes import NodeFacts
 from farm.model.outputs import PictureSpec
 from farm.model.states import AttemptKind, FailureClass, NodeState, UnitState
 
@@ -40,9 +35,7 @@ _VERIFY = AttemptKind.VERIFY
 _RENDER = AttemptKind.RENDER
 _KINDS = tuple(AttemptKind)
 _ONLINE = NodeState.ONLINE
-_FACTS = msgspec.msgpack.Decoder(NodeFacts)
 _SPECS = msgspec.msgpack.Decoder(tuple[PictureSpec | None, ...])
-_CHARGES = msgspec.msgpack.Decoder(dict[int, int])
 _JOB = msgspec.json.Decoder(JobSpec)
 #: How many attempts that ended without their agent's word are remembered for adoption.
 LOST_KEPT = 10_000
@@ -392,58 +385,3 @@ def apply_verify(farm: Farm, row: VerifyRow) -> None:
         known.units = units_of(row.units)
     else:
         farm.verify[row.id] = VerifyRequest(row.id, row.step_id, units_of(row.units), row.purpose, row.who)
-
-
-def apply_node(farm: Farm, row: NodeRow) -> None:
-    """Adds or updates a node; what its attempts hold stays taken."""
-    node = farm.nodes.get(row.id)
-    if node is None:
-        node = farm.nodes[row.id] = Node(row.id, row.key)
-        farm.node_by_key[row.key] = node
-        farm.next_node = max(farm.next_node, row.id + 1)
-    facts = _FACTS.decode(row.facts)
-    node.name, node.pool, node.site, node.facts = row.name, row.pool, row.site, facts
-    node.enabled, node.reason, node.rate_nano_h = bool(row.enabled), row.reason, row.rate_nano_h
-    node.seen_us = max(node.seen_us, row.seen_us)
-    node.seen_stored_us = row.seen_us
-    node.forgotten = bool(row.forgotten)
-    if node.forgotten:
-        farm.node_by_key.pop(row.key, None)
-    used = {index for attempt in node.attempts.values() for index in attempt.gpus}
-    node.cores_free = facts.total.cores - sum(attempt.cores for attempt in node.attempts.values())
-    node.ram_free = facts.total.ram_mib - sum(attempt.ram_mib for attempt in node.attempts.values())
-    node.gpus_free = [gpu.index for gpu in facts.gpus if gpu.index not in used]
-    node.klass = class_of(farm, node)
-
-
-def class_of(farm: Farm, node: Node) -> NodeClass:
-    """The class of nodes alike."""
-    facts = node.facts
-    key = (
-        facts.total,
-        tuple(sorted(gpu.vram_mib for gpu in facts.gpus)),
-        tuple(sorted((app.name, app.version) for app in facts.apps)),
-        tuple(sorted(facts.renderers)),
-        tuple(sorted(facts.attributes.items())),
-        node.pool,
-        node.site,
-    )
-    klass = farm.classes.get(key)
-    if klass is None:
-        klass = farm.classes[key] = NodeClass(key)
-    return klass
-
-
-def apply_meter(farm: Farm, row: MeterRow) -> None:
-    """Sets a node's meter (only a restart needs this; live code changed the meter itself)."""
-    node = farm.nodes[row.node_id]
-    node.meter_on, node.meter_rate = bool(row.running), row.rate_nano_h
-    node.origin_us, node.metered_us = row.origin_us, row.metered_us
-    node.total_nano, node.idle_nano = row.total_nano, row.idle_nano
-    node.waste_nano = row.waste_nano
-    node.meter_seq = row.seq
-    farm.restored_charges.update(_CHARGES.decode(row.charges))
-
-
-def apply_nothing(_farm: Farm, _row: HistoryRow | StaleRow) -> None:
-    """Rows that only tell."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from farm.core import apply, meter
+from farm.core import apply, apply_nodes, meter
 from farm.core.events import CheckpointEvent
 from farm.core.outcome import Outcome
 from farm.core.rows import (
@@ -148,7 +148,7 @@ def restore(
     """Rebuilds the farm that wrote these rows; the caller then sends a RestartEvent."""
     farm = Farm(settings)
     for node in stored.nodes:
-        apply.apply_node(farm, node)
+        apply_nodes.apply_node(farm, node)
     for job in stored.jobs:
         apply.apply_job(farm, job)
     for step in stored.steps:
@@ -166,7 +166,7 @@ def restore(
         farm.checkpoint_seq = checkpoint.seq
         _load_extra(farm, _FARM.decode(checkpoint.extra), stored.open_leases)
     for meter_row in stored.meters:
-        apply.apply_meter(farm, meter_row)
+        apply_nodes.apply_meter(farm, meter_row)
     for attempt in farm.attempts.values():
         attempt.charge_nano = farm.restored_charges.pop(attempt.id, attempt.charge_nano)
     for row in replay:

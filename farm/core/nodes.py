@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from farm.core import meter
-from farm.core.apply import QUEUED, apply_node
+from farm.core.apply import QUEUED
+from farm.core.apply_nodes import apply_node
 from farm.core.dependencies import move, settle
 from farm.core.drain import drain_node, store_node, tell
 from farm.core.events import BeatEvent, ByeEvent, HelloEvent, NodeActEvent, RestartEvent, TickEvent

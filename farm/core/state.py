@@ -2,24 +2,32 @@
 
 What belongs here: the data and the small operations that keep fields of one object agreeing.  What
 may not: decisions.  Comments above the attributes say which must agree (``farm.core.invariants``
-checks them).
+checks them).  Jobs, steps and attempts are in ``farm.core.work`` and named here too.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import NamedTuple, TypeAlias
-
 import msgspec
 
-from farm.model.frames import FrameRange
-from farm.model.jobs import JobSpec, StepSpec
+from farm.core.work import Attempt, Entry, Job, LostAttempt, Shape, Step, UnitNote, VerifyRequest
 from farm.model.nodes import NodeFacts
-from farm.model.outputs import PictureSpec
 from farm.model.resources import Resources
-from farm.model.states import AttemptKind, NodeState, UnitState, WorkState, shown_state
+from farm.model.states import NodeState
 
-QUEUED = UnitState.QUEUED.value
+__all__ = [
+    "Attempt",
+    "Entry",
+    "Farm",
+    "Job",
+    "LostAttempt",
+    "Node",
+    "NodeClass",
+    "Settings",
+    "Shape",
+    "Step",
+    "UnitNote",
+    "VerifyRequest",
+]
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -28,381 +36,6 @@ class Settings(msgspec.Struct, frozen=True):
     suspect_us: int = 15_000_000
     lost_us: int = 60_000_000
     chunk_target_us: int = 120_000_000
-
-
-class UnitNote(msgspec.Struct):
-    """What must be remembered of a unit that did not just work: kept only for such units.
-
-    Attributes:
-        failed_on: Ids of nodes it failed on.
-        counts: Failures by class word that have a cap of their own.
-        folders: Names of lost attempts' folders that may still hold its files.
-        reason: Why it is in its state.
-        failure: Class word of its last failure.
-    """
-
-    failed_on: set[int] = msgspec.field(default_factory=set)
-    counts: dict[str, int] = msgspec.field(default_factory=dict)
-    folders: list[str] = msgspec.field(default_factory=list)
-    reason: str = ""
-    failure: str = ""
-
-
-class Shape:
-    """Steps whose needs are alike wait in one heap, best first.
-
-    Entries are (-priority, job id, step index, step id, step); one that no longer tells the truth is
-    dropped when it comes to the top.
-    """
-
-    __slots__ = (
-        "app",
-        "attributes",
-        "heap",
-        "id",
-        "key",
-        "pools",
-        "renderer",
-        "requires",
-        "site",
-        "version",
-        "whole",
-    )
-
-    def __init__(self, number: int, key: tuple[object, ...], step: Step) -> None:
-        spec = step.spec
-        self.id = number
-        self.key = key
-        self.requires = step.resources
-        self.pools = frozenset(spec.pools)
-        self.attributes = dict(spec.attributes)
-        self.site = spec.site
-        self.renderer = spec.renderer
-        self.app = step.app
-        self.version = spec.version
-        self.whole = step.whole
-        self.heap: list[Entry] = []
-
-    def push(self, step: Step) -> None:
-        """Puts a step that has leasable units in the heap, unless it is there."""
-        key = step.order_key()
-        if step.heap_key != key:
-            step.heap_key = key
-            heappush(self.heap, (*key, step))
-
-    def head(self) -> Entry | None:
-        """The best entry that is true, or None."""
-        heap = self.heap
-        while heap:
-            entry = heap[0]
-            step = entry[4]
-            if step.heap_key == entry[:4] and step.leasable():
-                return entry
-            heappop(heap)
-            if step.heap_key == entry[:4]:
-                step.heap_key = None
-        return None
-
-
-#: What a shape's heap holds.
-Entry: TypeAlias = tuple[int, int, int, int, "Step"]
-
-
-class Job:
-    """A job.  ``open_units`` = blocked + queued + running units of all its steps."""
-
-    __slots__ = (
-        "archived",
-        "ended_us",
-        "id",
-        "open_units",
-        "paused",
-        "paused_by",
-        "priority",
-        "project",
-        "reason",
-        "source",
-        "spec",
-        "started_us",
-        "steps",
-        "submitted_us",
-        "told_rest",
-        "user",
-    )
-
-    def __init__(self, number: int, spec: JobSpec, source: bytes, submitted_us: int) -> None:
-        self.id = number
-        self.spec = spec
-        self.source = source
-        self.user = spec.user
-        self.project = spec.project
-        self.priority = spec.priority
-        self.paused = False
-        #: "" (by nobody), "farm" (paused itself) or the user.
-        self.paused_by = ""
-        self.reason = ""
-        self.submitted_us = submitted_us
-        self.started_us = 0
-        self.ended_us = 0
-        #: Whether people were told that nothing is left to do.
-        self.told_rest = False
-        self.archived = False
-        self.steps: list[Step] = []
-        self.open_units = 0
-
-    def counts(self) -> list[int]:
-        """Units by state over all steps."""
-        total = [0] * 7
-        for step in self.steps:
-            for state, count in enumerate(step.counts):
-                total[state] += count
-        return total
-
-    def shown(self) -> WorkState:
-        """The state people see."""
-        return shown_state(self.counts(), paused=self.paused)
-
-    def note_end(self, at_us: int) -> None:
-        """Keeps ``ended_us`` in step with the open units; called after every move of units."""
-        if self.open_units:
-            if self.ended_us:
-                self.ended_us = 0
-        elif not self.ended_us:
-            self.ended_us = at_us
-
-    def step(self, name: str) -> Step | None:
-        """Step of that name."""
-        return next((step for step in self.steps if step.spec.name == name), None)
-
-
-class Step:
-    """A step and its units.
-
-    ``state`` has one byte a unit and ``counts`` its sums; ``tries`` (made when first needed) counts
-    failures that spent an attempt.  ``cursor`` is never beyond the first queued unit.
-    """
-
-    __slots__ = (
-        "app",
-        "asks",
-        "attempt_no",
-        "attempts",
-        "busy_us",
-        "check_existing",
-        "counts",
-        "cursor",
-        "dependants",
-        "dirty",
-        "done_timed",
-        "frames",
-        "granted",
-        "heap_key",
-        "id",
-        "index",
-        "job",
-        "last_us",
-        "needs",
-        "node_failures",
-        "notes",
-        "parked",
-        "reason",
-        "resources",
-        "satisfied",
-        "seq",
-        "shape",
-        "spec",
-        "spec_holder",
-        "specs",
-        "spend_nano",
-        "state",
-        "tries",
-        "units",
-        "unmet",
-        "waiting",
-        "waste_nano",
-        "whole",
-    )
-
-    def __init__(self, number: int, job: Job, index: int, app: str, whole: bool, start: UnitState) -> None:
-        spec = job.spec.steps[index]
-        self.id = number
-        self.job = job
-        self.index = index
-        self.spec: StepSpec = spec
-        self.frames: FrameRange | None = spec.frame_range()
-        self.units = len(self.frames) if self.frames is not None else 1
-        self.app = app
-        self.whole = whole
-        self.resources: Resources = spec.resources
-        self.state = bytearray([start.value]) * self.units
-        self.tries: bytearray | None = None
-        self.counts = [0] * 7
-        self.counts[start] = self.units
-        self.cursor = 0
-        self.attempt_no = 0
-        self.attempts: dict[int, Attempt] = {}
-        #: Only units that did not just work.
-        self.notes: dict[int, UnitNote] = {}
-        #: Queued units that may not be leased yet: unit -> time it may be (0 = when its attempt is closed).
-        self.parked: dict[int, int] = {}
-        self.node_failures: dict[int, int] = {}
-        self.needs: list[Step] = []
-        self.dependants: list[Step] = []
-        self.unmet = 0
-        self.satisfied = False
-        #: Rows of this step all have a greater number.
-        self.seq = 0
-        #: Specification of each output's pictures; holder = unit it came from while that is not done.
-        self.specs: tuple[PictureSpec | None, ...] | None = None
-        self.spec_holder: tuple[int, int] | None = None
-        #: (attempt, unit) that may be published because they look like the holder's.
-        self.granted: dict[tuple[int, int], None] = {}
-        #: (attempt, unit) -> specs waiting until the holder is done or gone.
-        self.waiting: dict[tuple[int, int], tuple[PictureSpec | None, ...]] = {}
-        self.check_existing = spec.existing == "skip"
-        #: Whether publishing needs a grant while the specification is unknown.
-        self.asks = any(output.kind != "movie" for output in spec.outputs)
-        self.done_timed = 0
-        self.busy_us = 0
-        self.spend_nano = 0
-        self.waste_nano = 0
-        self.shape: Shape | None = None
-        self.heap_key: tuple[int, int, int, int] | None = None
-        self.dirty = True
-        self.last_us = 0
-        self.reason = ""
-
-    @property
-    def address(self) -> str:
-        """``J12/beauty``."""
-        return f"J{self.job.id}/{self.spec.name}"
-
-    def order_key(self) -> tuple[int, int, int, int]:
-        """Place in the queue: priority, then age (job number), then step order."""
-        return (-self.job.priority, self.job.id, self.index, self.id)
-
-    def leasable(self) -> bool:
-        """Whether any unit could be leased to some node right now."""
-        return not self.job.paused and self.counts[QUEUED] > len(self.parked)
-
-    def shown(self) -> WorkState:
-        """The state people see."""
-        return shown_state(self.counts, paused=self.job.paused)
-
-    def frame_of(self, unit: int) -> int | None:
-        """Frame number of a unit, None for a single step."""
-        return self.frames.frame_at(unit) if self.frames is not None else None
-
-    def note(self, unit: int) -> UnitNote:
-        """The unit's note, made when missing."""
-        note = self.notes.get(unit)
-        if note is None:
-            note = self.notes[unit] = UnitNote()
-        return note
-
-    def set_state(self, unit: int, new: int) -> None:
-        """Moves one unit; keeps the sums, the cursor and the job's count of open units."""
-        state, counts = self.state, self.counts
-        old = state[unit]
-        state[unit] = new
-        counts[old] -= 1
-        counts[new] += 1
-        self.dirty = True
-        if new == QUEUED and unit < self.cursor:
-            self.cursor = unit
-        if (old < 3) != (new < 3):
-            self.job.open_units += 1 if new < 3 else -1
-        if old == QUEUED and self.parked:
-            self.parked.pop(unit, None)
-
-    def set_all(self, old: int, new: int) -> int:
-        """Moves every unit in state ``old``; returns how many."""
-        count = self.counts[old]
-        if not count or old == new:
-            return 0
-        table = bytearray(range(256))
-        table[old] = new
-        self.state = self.state.translate(table)
-        self.counts[old] = 0
-        self.counts[new] += count
-        self.dirty = True
-        if new == QUEUED:
-            self.cursor = 0
-        if old == QUEUED:
-            self.parked.clear()
-        if (old < 3) != (new < 3):
-            self.job.open_units += count if new < 3 else -count
-        return count
-
-    def count_try(self, unit: int) -> int:
-        """Counts a failure that spent an attempt; returns how many there are now."""
-        if self.tries is None:
-            self.tries = bytearray(self.units)
-        self.tries[unit] = min(255, self.tries[unit] + 1)
-        return self.tries[unit]
-
-
-class Attempt:
-    """Units leased to a node.  ``open`` are those it still owes a result for.
-
-    ``dropped`` units were taken from it (cancelled, rendered again elsewhere) but may still be rendering
-    there: they are parked in the step until the attempt is closed.
-    """
-
-    __slots__ = (
-        "charge_nano",
-        "cores",
-        "dropped",
-        "gpus",
-        "id",
-        "kind",
-        "no",
-        "node",
-        "nonce",
-        "open",
-        "ram_mib",
-        "share_ppm",
-        "started_us",
-        "step",
-        "units",
-        "useful_us",
-        "verify",
-        "wasted",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        no: int,
-        nonce: int,
-        kind: AttemptKind,
-        step: Step,
-        node: Node,
-        units: tuple[int, ...],
-    ) -> None:
-        self.id = number
-        self.no = no
-        self.nonce = nonce
-        self.kind = kind
-        self.step = step
-        self.node = node
-        self.open = dict.fromkeys(units)
-        self.dropped: set[int] = set()
-        self.units = units
-        self.cores = 0
-        self.ram_mib = 0
-        self.gpus: tuple[int, ...] = ()
-        self.share_ppm = 1
-        self.charge_nano = 0
-        self.started_us = 0
-        self.useful_us = 0
-        self.wasted = False
-        self.verify: VerifyRequest | None = None
-
-    @property
-    def address(self) -> str:
-        """``J12/beauty@7``."""
-        return f"{self.step.address}@{self.no}"
 
 
 class NodeClass:
@@ -482,27 +115,6 @@ class Node:
         self.total_nano = 0
         self.idle_nano = 0
         self.waste_nano = 0
-
-
-class VerifyRequest(msgspec.Struct):
-    """Existing files to verify: for ``mark-done`` by a user, or to ``skip`` what is already there."""
-
-    id: int
-    step_id: int
-    units: tuple[int, ...]
-    purpose: str
-    who: str
-    leased: bool = False
-
-
-class LostAttempt(NamedTuple):
-    """What is remembered of an attempt that ended without its agent's word."""
-
-    step_id: int
-    no: int
-    nonce: int
-    node_id: int
-    units: tuple[int, ...]
 
 
 class Farm:

@@ -363,6 +363,8 @@ class Farm:
             FarmUnreachable: No reply in time.
         """
         deadline_s = self._clock() + self.timeout_s
+        if not repeat:
+            self._catch_up()
         self._greet_if_needed(deadline_s)
         self._id += 1
         body = encode(request(id=self._id, **fields))
@@ -417,10 +419,21 @@ class Farm:
             if self._clock() >= deadline_s:
                 raise FarmUnreachable(f"{self.place} takes no messages")
 
+    def _catch_up(self) -> None:
+        """Takes what has come while nobody listened, the news of the connection last.
+
+        A connection that was lost and is back is not the one a session was opened on: what is sent on it
+        before a hello would be answered by nothing, and its outcome be unknown.
+        """
+        while (body := self._link.recv(0.0)) is not None:
+            found = self._understand(body)
+            self._news += [m for m in found if isinstance(m, (wire.DeltaMsg, wire.SnapshotMsg))]
+
     def _receive(self, timeout_s: float) -> list[Any]:
         body = self._link.recv(timeout_s)
-        if body is None:
-            return []
+        return self._understand(body) if body is not None else []
+
+    def _understand(self, body: bytes) -> list[Any]:
         try:
             found = self._session.receive(body)
         except PeerError as error:

@@ -184,7 +184,9 @@ def test_a_flood_of_connections_is_survived(shared: Farmhouse, renders: Renders)
 def test_a_broker_on_a_taken_port_says_so(new_house: Callable[..., Farmhouse]) -> None:
     house = new_house()
     port = house.endpoint.control.rpartition(":")[2]
-    done = house.farm("--farm", "other", "broker", "--control-port", port, "--join-port", "0", "--bulk-port", "0")
+    done = house.farm(
+        "--farm", "other", "broker", "--control-port", port, "--join-port", "0", "--bulk-port", "0"
+    )
     assert done.returncode == 3
     assert port in done.stderr
     assert "Traceback" not in done.stderr

@@ -143,10 +143,13 @@ def test_a_revoked_agent_publishes_nothing_more(house: Farmhouse, ledger: Ledger
     assert house.node("a").state != "online"
 
 
-def test_a_join_token_used_twice_revokes_the_first_key(new_house: Callable[..., Farmhouse], tmp_path: Path) -> None:
+def test_a_join_token_used_twice_revokes_the_first_key(
+    new_house: Callable[..., Farmhouse], tmp_path: Path
+) -> None:
     house = new_house()
     homes = [
-        house.home_env(tmp_path / f"home{n}" / "config", tmp_path / f"home{n}" / "state") | {"OVERCRANK_FARM": ""}
+        house.home_env(tmp_path / f"home{n}" / "config", tmp_path / f"home{n}" / "state")
+        | {"OVERCRANK_FARM": ""}
         for n in range(2)
     ]
     for env in homes:

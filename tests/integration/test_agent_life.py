@@ -39,9 +39,7 @@ def test_sigterm_gives_the_work_back_at_once(house: Farmhouse, ledger: Ledger, r
     assert b in {lease.node_id for lease in ledger.leases(number, "render").values()}
 
 
-def test_sigterm_with_drain_finishes_what_runs(
-    new_house: Callable[..., Farmhouse], renders: Renders
-) -> None:
+def test_sigterm_with_drain_finishes_what_runs(new_house: Callable[..., Farmhouse], renders: Renders) -> None:
     house = new_house()
     ledger = Ledger(house.database)
     agent = house.agent("a", drain_on_term=True)
@@ -69,7 +67,9 @@ def test_sigterm_with_drain_finishes_what_runs(
     assert house.node("a").state == "offline"
 
 
-def test_a_second_sigterm_ends_a_draining_agent(new_house: Callable[..., Farmhouse], renders: Renders) -> None:
+def test_a_second_sigterm_ends_a_draining_agent(
+    new_house: Callable[..., Farmhouse], renders: Renders
+) -> None:
     house = new_house()
     agent = house.agent("a", drain_on_term=True)
     house.wait_online()
@@ -104,9 +104,7 @@ def test_two_agents_may_not_share_a_state_folder(house: Farmhouse) -> None:
     assert first.running
 
 
-def test_agents_join_by_token_from_another_home(
-    new_house: Callable[..., Farmhouse], tmp_path: Path
-) -> None:
+def test_agents_join_by_token_from_another_home(new_house: Callable[..., Farmhouse], tmp_path: Path) -> None:
     house = new_house()
     made = house.farm("keys", "invite", "--role", "agent", "--pool", "gpu", "--site", "berlin", "--json")
     token = json.loads(made.stdout)["token"]
@@ -181,7 +179,9 @@ def test_a_renderer_that_is_denied_never_runs(new_house: Callable[..., Farmhouse
     assert strict not in {lease.node_id for lease in Ledger(house.database).leases(number, "render").values()}
 
 
-def test_an_agent_that_finds_no_farm_waits_for_it(new_house: Callable[..., Farmhouse], renders: Renders) -> None:
+def test_an_agent_that_finds_no_farm_waits_for_it(
+    new_house: Callable[..., Farmhouse], renders: Renders
+) -> None:
     house = new_house()
     agent = house.agent("a", start=False)
     house.broker.stop()

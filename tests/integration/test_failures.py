@@ -100,7 +100,9 @@ def test_a_node_that_always_fails_is_excluded_and_its_frames_go_elsewhere(
     other = Renders(house.folder, "other")
     second = house.admin.submit(other.job("1-4")).job
     house.wait_job(second)
-    eventually(lambda: any(lease.node_id == bad for lease in ledger.leases(second, "render").values()), "it is tried")
+    eventually(
+        lambda: any(lease.node_id == bad for lease in ledger.leases(second, "render").values()), "it is tried"
+    )
 
 
 def _picture(path: Path, kind: str) -> Path:
@@ -132,7 +134,9 @@ def test_exit_code_0_without_a_good_file_is_no_frame(shared: Farmhouse, tmp_path
     assert (row.done, row.failed) == (2, 1)
     _three_nodes(Ledger(shared.database).failures(number, "render")[1], "output")
     (frame,) = shared.admin.frames(f"J{number}/render/2").steps["render"]
-    words = {"missing": "does not exist", "empty": "empty", "png": "cut off", "exr": ""}[what]
+    words = {"missing": "does not exist", "empty": "empty", "png": "cut off", "exr": "damaged or cut off"}[
+        what
+    ]
     assert words in frame.reason
     assert f"{tmp_path}/out/f.0002.{suffix}" in frame.reason
     # Nothing bad was ever given its final name, and no attempt left anything behind.
@@ -246,7 +250,10 @@ def test_a_program_that_does_not_exist_fails_at_once(shared: Farmhouse, tmp_path
     assert row.failed == 2
     assert "/no/such/renderer" in row.reason
     failures = Ledger(shared.database).failures(number, "render")
-    assert {unit: [word for word, _ in pairs] for unit, pairs in failures.items()} == {0: ["config"], 1: ["config"]}
+    assert {unit: [word for word, _ in pairs] for unit, pairs in failures.items()} == {
+        0: ["config"],
+        1: ["config"],
+    }
 
 
 def test_a_frame_that_takes_too_long_times_out_with_its_children(shared: Farmhouse, tmp_path: Path) -> None:

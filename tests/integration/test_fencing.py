@@ -145,7 +145,9 @@ def test_an_agent_frozen_between_the_check_and_the_rename(
     agent = house.agent("a", pause_before_publish=str(fifo))
     house.wait_online()
     number = house.admin.submit(renders.job("1")).job
-    eventually(lambda: "event=paused-on-purpose" in agent.text(), "a passed the fence and stands before the rename")
+    eventually(
+        lambda: "event=paused-on-purpose" in agent.text(), "a passed the fence and stands before the rename"
+    )
     agent.freeze()
     _lose(house, "a")
     house.agent("b")
@@ -191,7 +193,9 @@ def test_a_result_whose_acknowledgement_was_lost_counts_once(
     assert house.job(number).done == 1
 
 
-def test_reports_count_only_with_the_lease_s_nonce_key_and_attempt(new_house: Callable[..., Farmhouse]) -> None:
+def test_reports_count_only_with_the_lease_s_nonce_key_and_attempt(
+    new_house: Callable[..., Farmhouse],
+) -> None:
     house = new_house(times={**FAST, "suspect_s": 20, "lost_s": 40, "lease_ttl_s": 30})
     ledger = Ledger(house.database)
 
@@ -214,7 +218,9 @@ def test_reports_count_only_with_the_lease_s_nonce_key_and_attempt(new_house: Ca
         assert {mine.units, other.units} == {(0,), (1,)}
 
         one.verified(mine, nonce=mine.nonce ^ 1)
-        one.until(lambda: any(stop.attempt == mine.attempt for stop in one.stops), "a wrong nonce gets no grant")
+        one.until(
+            lambda: any(stop.attempt == mine.attempt for stop in one.stops), "a wrong nonce gets no grant"
+        )
         assert not one.grants
 
         one.report(mine, nonce=mine.nonce ^ 1)

@@ -24,7 +24,9 @@ def _talker(folder: Path, script: str) -> tuple[bytes, Path]:
         "name": "render",
         "renderer": "command",
         "frames": "1",
-        "params": {"command": ["/bin/sh", "-c", script.replace("{", "{{"), "sh", "{frame}", "{output}", str(folder)]},
+        "params": {
+            "command": ["/bin/sh", "-c", script.replace("{", "{{"), "sh", "{frame}", "{output}", str(folder)]
+        },
         "outputs": [{"pattern": f"{folder}/out/f.####.txt"}],
     }
     return job_file(step), folder / "gate"
@@ -114,7 +116,18 @@ def test_the_preview_of_a_picture_is_fetched(new_house: Callable[..., Farmhouse]
     house = new_house()
     house.agent("a", preview_px=160)
     house.wait_online()
-    colour = [ffmpeg, "-v", "error", "-f", "lavfi", "-i", "color=red:size=640x360", "-frames:v", "1", "{output}"]
+    colour = [
+        ffmpeg,
+        "-v",
+        "error",
+        "-f",
+        "lavfi",
+        "-i",
+        "color=red:size=640x360",
+        "-frames:v",
+        "1",
+        "{output}",
+    ]
     step = {
         "name": "render",
         "renderer": "command",

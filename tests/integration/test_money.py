@@ -15,7 +15,9 @@ def _exact(line: SpendLine) -> None:
     assert min(line.useful_nano, line.waste_nano, line.idle_nano) >= 0, line
 
 
-def test_spend_equals_the_sum_of_its_parts_exactly(house: Farmhouse, ledger: Ledger, renders: Renders) -> None:
+def test_spend_equals_the_sum_of_its_parts_exactly(
+    house: Farmhouse, ledger: Ledger, renders: Renders
+) -> None:
     ada, bob = house.client("artist", "ada"), house.client("artist", "bob")
     other = Renders(house.folder, "other")
     first = ada.submit(renders.job("1-30", takes_s=0.03, job={"project": "film"})).job
@@ -57,8 +59,12 @@ def test_spend_equals_the_sum_of_its_parts_exactly(house: Farmhouse, ledger: Led
     assert total.frames == 40
 
     # Every charge is stored: attempts and idle time make up the nodes' meters.
-    ((charged, wasted),) = ledger.rows("SELECT SUM(charge_nano), SUM(waste_nano) FROM results WHERE closes = 1")
-    ((metered, idle, waste),) = ledger.rows("SELECT SUM(total_nano), SUM(idle_nano), SUM(waste_nano) FROM meters")
+    ((charged, wasted),) = ledger.rows(
+        "SELECT SUM(charge_nano), SUM(waste_nano) FROM results WHERE closes = 1"
+    )
+    ((metered, idle, waste),) = ledger.rows(
+        "SELECT SUM(total_nano), SUM(idle_nano), SUM(waste_nano) FROM meters"
+    )
     assert charged + idle == metered == total.total_nano
     assert wasted == waste == total.waste_nano
     # ... and the frames of a job its spend.

@@ -258,7 +258,14 @@ def test_retry_renders_named_frames_again(shared: Farmhouse, renders: Renders) -
 def test_skip_lets_dependants_go_on(shared: Farmhouse, tmp_path: Path) -> None:
     render, after = Renders(tmp_path, "render"), Renders(tmp_path, "after")
     first = render.step("1-3")
-    first["params"]["command"] = ["/bin/sh", "-c", '[ "$1" != 2 ] && echo "$1" > "$2"', "sh", "{frame}", "{output}"]
+    first["params"]["command"] = [
+        "/bin/sh",
+        "-c",
+        '[ "$1" != 2 ] && echo "$1" > "$2"',
+        "sh",
+        "{frame}",
+        "{output}",
+    ]
     number = shared.admin.submit(job_file(first, after.step("1-2", name="after", after=["render"]))).job
     row = shared.wait_job(number, "failed")
     states = {step.name: step.state for step in row.steps}
@@ -397,7 +404,11 @@ def test_render_grade_and_stitch_through_real_ffmpeg(shared: Farmhouse, tmp_path
     )
     number = shared.admin.submit(job).job
     row = shared.wait_job(number)
-    assert {step.name: step.counts[UnitState.DONE] for step in row.steps} == {"render": 12, "grade": 12, "film": 1}
+    assert {step.name: step.counts[UnitState.DONE] for step in row.steps} == {
+        "render": 12,
+        "grade": 12,
+        "film": 1,
+    }
     ledger = _ledger(shared)
     assert_exactly_once(ledger, number, f"{tmp_path}/raw/f.####.png", "1-12", made_by_render=False)
     assert_exactly_once(ledger, number, grey, "1-12", step="grade", made_by_render=False)

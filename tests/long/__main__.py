@@ -1,4 +1,4 @@
-"""``python -m tests.long NAME ...``: drivers that run for as long as one likes, with a seed to repeat them."""
+"""``python -m tests.long NAME ...``: drivers that run as long as one likes, with a seed to repeat them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ from farm.protocol.session import BrokerSession, never_arrived
 from farm.storage.memory import MemoryStore
 from tests.support.core_truth import Truth, must
 from tests.support.core_world import fleet, make_job
-from tests.support.sim_agent import ASKING, FAILURES, PUBLISHED, READY, TODO, Disk, Held, SimAgent
+from tests.support.sim_agent import ASKING, FAILURES, PUBLISHED, READY, TODO, Disk, Held, Report, SimAgent
 
 GRACE_US = 60_000_000
 RATES = (0, 1, 500_000_000, 3_333_333_333)
@@ -273,7 +273,7 @@ class Driver:
 
     def _beat(self, agent: SimAgent) -> None:
         session = self.sessions[agent.key]
-        # A closing report that waits in the outbox goes out before a heartbeat that no longer names its attempt.
+        # A closing report in the outbox goes out before a heartbeat that no longer names its attempt.
         listed = (*agent.held, *{report.attempt for report in agent.outbox} - set(agent.held))
         missing = never_arrived(session, listed, agent.got)
         out = self.handle(BeatEvent(self.now_us, agent.node_id, missing))
@@ -369,19 +369,22 @@ class Driver:
         if rng.random() < 0.1:
             rng.shuffle(order)
         for report in order[: rng.randrange(len(order) + 1)] if rng.random() < 0.3 else order:
-            event = ReportEvent(
-                self.now_us,
-                agent.node_id,
-                report.attempt,
-                report.nonce,
-                report.units,
-                report.closed,
-                report.kept,
-            )
+            event = self._report_event(agent, report)
             self.handle(event)
             self.delivered.append(event)
             if rng.random() < 0.9:
                 agent.outbox.remove(report)
+
+    def _report_event(self, agent: SimAgent, report: Report) -> ReportEvent:
+        return ReportEvent(
+            self.now_us,
+            agent.node_id,
+            report.attempt,
+            report.nonce,
+            report.units,
+            report.closed,
+            report.kept,
+        )
 
     def echo(self, rng: random.Random) -> None:
         """An old report comes again, or a forged one: another nonce, another node, another attempt."""
@@ -529,12 +532,7 @@ class Driver:
                         self._deliver(agent)
                     agent.report(held, split=False)
                 for report in agent.outbox:
-                    self.handle(
-                        ReportEvent(
-                            self.now_us, agent.node_id, report.attempt, report.nonce, report.units, report.closed,
-                            report.kept,
-                        )
-                    )  # fmt: skip
+                    self.handle(self._report_event(agent, report))
                 agent.outbox.clear()
             self.handle(TickEvent(self.now_us))
             if (

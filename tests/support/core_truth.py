@@ -201,6 +201,8 @@ class Truth:
         must(command is not None and command.units == units, f"{step.address}@{row.no}: no lease was sent")
         must(row.id not in self.leases, f"attempt {row.id} was leased twice")
         self.seen[f"lease-{AttemptKind(row.kind).name.lower()}"] += 1
+        if row.kind == AttemptKind.RENDER:
+            must(not step.job.paused, f"{step.address} was leased though its job is paused")
         if row.kind != AttemptKind.VERIFY:
             self._lease_units(row, units, command, step, node, farm)
         self._cut(row.node_id, row.at_us)

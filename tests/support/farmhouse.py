@@ -11,7 +11,6 @@ are reserved against tests that run beside this one.
 from __future__ import annotations
 
 import contextlib
-import getpass
 import os
 import random
 import signal
@@ -547,9 +546,13 @@ class Farmhouse:
         return [f"process {pid} was left running: {line}" for pid, line in left.items()]
 
 
-def user_name() -> str:
-    """Who the local administrator is."""
-    return getpass.getuser()
+def processes_with(text: str) -> dict[int, str]:
+    """Living processes with that text in their command line, whoever started them."""
+    found = {}
+    for pid, proc in proctree.snapshot().items():
+        if proc.alive and pid != os.getpid() and text in (line := _command_line(pid)):
+            found[pid] = line
+    return found
 
 
 def reserve_ports(count: int) -> list[tuple[int, socket.socket]]:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
@@ -89,7 +90,8 @@ class Ledger:
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
         """Rows of a query."""
-        with contextlib.closing(sqlite3.connect(f"file:{self._path}?mode=ro", uri=True, timeout=10)) as db:
+        place = f"file:{quote(str(self._path))}?mode=ro"
+        with contextlib.closing(sqlite3.connect(place, uri=True, timeout=10)) as db:
             return db.execute(sql, values).fetchall()
 
     def step_id(self, job: int, step: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.core import invariants
-from farm.core.outcome import LeaseCommand, StopCommand
+from farm.core.outcome import StopCommand
 from farm.core.rows import BulkRow, JobStateRow
 from farm.model.errors import CallError, IllegalMove, UnknownName
 from farm.model.reports import UnitReport
@@ -47,7 +47,7 @@ def test_refused_actions_leave_no_trace(
     action: str, address: str, value: str, error: type[Exception]
 ) -> None:
     rig = farm(nodes=2)
-    one, two = rig.dispatch()
+    _one, two = rig.dispatch()
     rig.done(two)
     before, seq = invariants.digest(rig.core.farm), rig.core.farm.seq
     with pytest.raises(error):
@@ -108,9 +108,10 @@ def test_a_change_of_priority_reorders_what_waits_and_stops_nothing() -> None:
     rig.act("priority", "J2", "60")
     assert rig.commands(StopCommand) == []
     rig.done(first)
-    assert rig.lease().step.job.id == 2
+    second = rig.lease()
+    assert second.step.job.id == 2
     rig.act("priority", "J2", "50")
-    rig.done(leased(rig))
+    rig.done(second)
     assert rig.lease().step.job.id == 1
 
 
@@ -127,17 +128,6 @@ def test_a_change_of_priority_keeps_old_new_reason_and_who() -> None:
     )
     rig.restart()
     assert rig.job().priority == 75
-
-
-def leased(rig: Rig) -> LeaseCommand:
-    """The lease of the only open attempt, as its agent got it."""
-    from farm.model.resources import Resources
-
-    (attempt,) = rig.core.farm.attempts.values()
-    return LeaseCommand(
-        attempt.node.id, attempt.id, attempt.step, attempt.no, attempt.nonce, attempt.kind.value, attempt.units,
-        Resources(), (), (), False, (), "",
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------- cancel
@@ -236,7 +226,7 @@ def test_it_is_leased_again_when_the_stopped_attempts_node_is_lost() -> None:
 
 def test_other_frames_of_the_step_do_not_wait_with_it() -> None:
     rig = farm("1-2", nodes=2, chunk=1)
-    one, two = rig.dispatch()
+    _one, two = rig.dispatch()
     rig.act("cancel", "J1/beauty/1")
     rig.act("retry", "J1/beauty/1")
     rig.fail(two, "renderer")
@@ -274,7 +264,7 @@ def test_skip_takes_what_did_not_run_and_satisfies_what_waits() -> None:
 def test_mark_done_verifies_first_and_a_good_file_makes_it_done() -> None:
     rig = farm("1-2", out=True)
     for _ in range(3):
-        rig.fail(rig.lease(), "output", 0) if rig.states()[0] == "Q" else None
+        rig.fail(rig.lease(), "output")
     assert rig.states() == "FQ"
     assert rig.act("mark-done", "J1/beauty/1").changed == 1
     assert rig.states() == "FQ", "not before its file was looked at"

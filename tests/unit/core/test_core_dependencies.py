@@ -252,7 +252,7 @@ def test_a_long_step_is_looked_at_by_several_leases() -> None:
 
 def test_each_look_is_tied_to_its_request_over_a_restart() -> None:
     rig = existing("1-2500")
-    one, two = rig.dispatch()
+    _one, _two = rig.dispatch()
     rig.wait(61)
     rig.join("bee", cores=2)
     again = rig.dispatch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from farm.core.outcome import DrainCommand
-from farm.model.reports import RELEASED, UnitReport
+from farm.model.reports import DONE, RELEASED, UnitReport
 from tests.support.core_rig import Rig, step
 
 
@@ -291,8 +291,6 @@ def test_a_user_who_paused_the_job_is_not_overruled_by_a_retry() -> None:
 
 
 def test_a_crash_after_all_files_are_good_is_done_with_a_warning() -> None:
-    from farm.model.reports import DONE
-
     rig = Rig()
     rig.join()
     rig.submit(step(frames="1"))

@@ -91,7 +91,7 @@ def test_wild_figures_of_an_agent_are_never_stored(wild: int) -> None:
 
 
 def test_a_silent_node_is_suspect_at_15_s_and_lost_at_60_s() -> None:
-    rig, node, lease = rendering()
+    rig, node, _lease = rendering()
     rig.wait(14.9)
     assert rig.node(node).state == "online"
     rig.wait(0.1)
@@ -152,7 +152,7 @@ def test_an_attempt_whose_reports_wait_in_the_outbox_is_kept() -> None:
 
 
 def test_what_an_agent_no_longer_holds_is_queued_at_once() -> None:
-    rig, _, lease = rendering()
+    rig, _, _lease = rendering()
     rig.join()
     assert rig.states() == "Q"
     assert rig.results()[0].reason == "its agent no longer holds it"
@@ -166,7 +166,7 @@ def test_a_lease_that_never_reached_its_agent_is_queued_again() -> None:
 
 
 def test_an_agent_that_leaves_gives_everything_back_and_its_meter_stops() -> None:
-    rig, node, lease = rendering()
+    rig, node, _lease = rendering()
     rig.bye(node)
     assert rig.states() == "Q"
     assert rig.results()[0].reason == "ant left: it was told to end"
@@ -213,7 +213,7 @@ def test_a_frame_taken_from_an_attempt_that_is_then_lost_is_fenced_off_too() -> 
 
 
 def test_a_frame_that_is_done_has_nothing_to_supersede() -> None:
-    rig, _, lost = rendering()
+    rig, _, _lost = rendering()
     rig.wait(61)
     rig.join("bee")
     rig.done(rig.lease())
@@ -278,6 +278,18 @@ def test_a_kept_file_is_not_adopted_when(why: str) -> None:
     assert rig.commands(DiscardCommand) == [DiscardCommand(node, lost.attempt)]
 
 
+def test_a_kept_file_is_not_adopted_while_another_may_still_render_its_frame() -> None:
+    rig, node, lost = lost_and_back()
+    other = rig.lease()
+    rig.act("cancel", "J1")
+    rig.act("retry", "J1")
+    rig.join("bee")
+    assert rig.states() == "Q"
+    assert other.node_id == node
+    assert offer(rig, lost, 0) == []
+    assert rig.commands(DiscardCommand) == [DiscardCommand(node, lost.attempt)]
+
+
 def test_adoption_works_across_a_restart() -> None:
     rig, _, lost = lost_and_back()
     rig.checkpoint()
@@ -291,7 +303,7 @@ def test_adoption_works_across_a_restart() -> None:
 
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_after_a_restart_nothing_is_requeued_before_the_grace_is_over(checkpoint: bool) -> None:
-    rig, node, lease = rendering()
+    rig, node, _lease = rendering()
     if checkpoint:
         rig.checkpoint()
     rig.restart(down_s=3600)
@@ -326,7 +338,7 @@ def test_attempt_numbers_are_never_used_twice_even_after_a_restart() -> None:
 
 
 def test_a_unit_taken_back_stays_parked_across_a_restart() -> None:
-    rig, node, lease = rendering()
+    rig, _node, lease = rendering()
     rig.act("cancel", "J1/beauty/1")
     rig.act("retry", "J1/beauty/1")
     assert rig.states() == "Q"

@@ -107,10 +107,10 @@ def test_a_node_alike_but_with_another_gpu_free_is_looked_at_on_its_own() -> Non
         "small": Resources(cores=1, gpus=1, vram_mib=1),
         "large": Resources(cores=1, gpus=1, vram_mib=20_000),
     }
-    first = rig.join("first", cores=2, vram=(8_000, 24_000))
+    first = rig.join("first", cores=3, vram=(8_000, 24_000))
     rig.submit(step("large", "1", resources=needs["large"]))
     busy_large = rig.lease()
-    second = rig.join("second", cores=2, vram=(8_000, 24_000))
+    second = rig.join("second", cores=3, vram=(8_000, 24_000))
     rig.submit(step("small", "1", resources=needs["small"]))
     rig.submit(step("more", "1", resources=needs["small"]))
     leases = rig.dispatch()

@@ -1,0 +1,54 @@
+"""The benchmarks run from a clone, and what they print can be read by a script."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def run(script: str, tmp_path: Path, *flags: str) -> dict[str, float]:
+    """Runs a benchmark as small as it goes; the figures it wrote."""
+    result = tmp_path / "figures.json"
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), "--json", str(result), "--quiet-s", "0", *flags],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    figures = json.loads(result.read_text("utf-8"))
+    for line in done.stdout.splitlines():
+        name, value, *unit = line.partition(" | ")[0].split(" ")
+        assert name in figures, f"{line!r} is no figure"
+        assert value
+        assert len(unit) == 1, f"{line!r} is not: name value unit"
+    return {name: figure["value"] for name, figure in figures.items()}
+
+
+@pytest.mark.slow
+def test_dispatch_counts_every_unit_and_states_its_ratio(tmp_path: Path) -> None:
+    flags = ("--rounds", "1", "--tasks", "403", "--agents", "6", "--submits", "3", "--dir", str(tmp_path))
+    figures = run("dispatch.py", tmp_path, *flags)
+    assert figures["dispatch.audit"] == 403
+    assert figures["dispatch.ratio"] == pytest.approx(
+        figures["dispatch.rate"] / figures["dispatch.limit.rate"]
+    )
+    assert 0 < figures["dispatch.broker_main_thread"] < figures["dispatch.broker_cpu"]
+    assert figures["dispatch.submit_to_lease_p50"] <= figures["dispatch.submit_to_start_p50"]
+    assert not list(tmp_path.glob("overcrank-bench-*")), "nothing is left behind"
+
+
+@pytest.mark.slow
+def test_the_stages_of_a_profile_are_a_part_of_the_whole(tmp_path: Path) -> None:
+    figures = run("profile_dispatch.py", tmp_path, "--tasks", "300", "--agents", "4", "--dir", str(tmp_path))
+    stages = [figures[f"profile.{name}"] for name in ("drain", "dispatch", "commit", "send")]
+    assert all(stage > 0 for stage in stages)
+    assert sum(stages) < figures["profile.main_thread"]
