@@ -111,6 +111,13 @@ def report_rates(report: Report, runs: list[Run], limits: list[BrokerLimit], slo
     report.emit(
         "dispatch.ratio", ratio, "x", spread(ratios), *(verdict(ratio, bar, name) for bar, name in bars)
     )
+    best_rate, best_limit = max(run.rate for run in runs), max(x.rate for x in limits)
+    report.emit(
+        "dispatch.ratio_best",
+        best_rate / best_limit,
+        "x",
+        f"best round of each: {best_rate:.0f} over {best_limit:.0f}; company flatters it least",
+    )
     for name, values, of_limit in (
         ("dispatch.broker_cpu", [run.cpu_task_us for run in runs], [x.cpu_task_us for x in limits]),
         ("dispatch.broker_main_thread", [run.main_task_us for run in runs], [x.cpu_task_us for x in limits]),

@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 
 from farm.model.errors import OvercrankError
-from node_agent.agent import run_agent, setup_logging
 from node_agent.options import read_options
+from node_agent.run import run_agent, setup_logging
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -10,26 +10,20 @@ over the last reports, say goodbye, and leave no process behind.
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import logging
 import os
-import re
 import shutil
-import signal
 import socket
-import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from queue import SimpleQueue
 
 import msgspec
 
-from farm.model.errors import OvercrankError, StorageError
+from farm.model.errors import OvercrankError
 from farm.model.nodes import AppInfo, GpuInfo, NodeFacts, NodeLoad
 from farm.model.outputs import FileFacts
 from farm.model.paths import PathRule
@@ -41,6 +35,7 @@ from farm.transport.keys import load_keypair
 from node_agent.apps import probe_apps
 from node_agent.attempt import Attempt
 from node_agent.desk import Desk
+from node_agent.home import agent_id, lock_state, make_scratch
 from node_agent.keeper import Keeper
 from node_agent.ledger import Workshop, discard, sweep
 from node_agent.line import Line, ZmqLine
@@ -65,7 +60,6 @@ _THREADS = 1024
 END_PATIENCE_S = 5.0
 #: The same while no session is open: a line that is just being dialled anew gets this chance.
 OFFLINE_PATIENCE_S = 1.0
-_PLAIN = re.compile(r"[A-Za-z0-9_./-]+\Z")
 
 
 class Spawners:
@@ -146,7 +140,7 @@ class Agent:
         """
         self.options = options
         self._state = Path(options.state_dir)
-        self._lock_file = _lock(self._state)
+        self._lock_file = lock_state(self._state)
         self._draining = ""
         self._attempts: dict[int, Attempt] = {}
         self._threads: list[threading.Thread] = []
@@ -158,7 +152,7 @@ class Agent:
         self.on_failure: Callable[[], None] = lambda: None
         self.failed = False
         try:
-            self.agent_id = _agent_id(self._state)
+            self.agent_id = agent_id(self._state)
             self.killed = kill_leftovers(self.agent_id)
             self.outbox = Outbox(self._state / "outbox.db")
         except BaseException:
@@ -166,7 +160,7 @@ class Agent:
             raise
         self.desk = Desk(self.outbox)
         self.recovered = recover(self.desk)
-        self._scratch = _scratch(options, self._state)
+        self._scratch = make_scratch(options, self._state)
         self._hardware = slice_facts(
             hardware or self._with_overrides(probe_hardware(Path(self._scratch))),
             options.slice_index,
@@ -425,57 +419,6 @@ def _logged(work: Callable[[], object]) -> None:
         log.exception("event=work-failed")
 
 
-def _lock(state: Path) -> int:
-    try:
-        state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(state / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise StorageError(f"the agent's folder {state} cannot be used: {error.strerror}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(handle)
-        raise StorageError(
-            f"another agent uses {state}", hint="each agent needs a state folder of its own"
-        ) from error
-    return handle
-
-
-def _agent_id(state: Path) -> str:
-    path = state / "agent.id"
-    try:
-        if path.exists():
-            return path.read_text(encoding="ascii").strip()
-        name = os.urandom(8).hex()
-        path.write_text(name + "\n", encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StorageError(f"{path} cannot be used: {error}") from error
-    return name
-
-
-def _scratch(options: AgentOptions, state: Path) -> str:
-    """The agent's scratch folder, empty: a path that is plain ASCII without blanks."""
-    base = Path(options.scratch) if options.scratch else state
-    folder = (base / f"scratch-{options.name}" if options.scratch else base / "scratch").absolute()
-    if not _PLAIN.match(str(folder)):
-        # Several programs break on blanks or umlauts in the paths of their own temporary files.
-        label = f"overcrank-{os.getuid()}-{abs(hash_text(str(folder))):x}"
-        folder = Path(tempfile.gettempdir()) / label
-    try:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(mode=0o700, parents=True)
-    except OSError as error:
-        raise StorageError(f"the scratch folder {folder} cannot be made: {error.strerror}") from error
-    return str(folder)
-
-
-def hash_text(text: str) -> int:
-    """A number for a text that is the same in every run."""
-    import zlib
-
-    return zlib.crc32(text.encode("utf-8", "surrogateescape"))
-
-
 def _ffmpeg() -> str:
     from farm.media.ffmpeg import find_ffmpeg
 
@@ -492,54 +435,3 @@ def _software() -> str:
         return version("overcrank")
     except PackageNotFoundError:
         return "0"
-
-
-def run_agent(options: AgentOptions) -> int:
-    """Runs an agent until it is told to end; returns the exit code.
-
-    SIGTERM (or Ctrl-C) ends it: with ``drain_on_term`` after the chunks that run, else at once, giving them
-    back.  A second one kills without grace.
-
-    Raises:
-        OvercrankError: It cannot start; says why.
-    """
-    # A handler runs between any two steps of this very thread, the steps of a wait among them: only a queue
-    # made for that may be touched (an Event would be locked already when two signals come close together).
-    asked: SimpleQueue[None] = SimpleQueue()
-    count = [0]
-
-    def on_signal(_number: int, _frame: object) -> None:
-        count[0] += 1
-        asked.put(None)
-
-    old = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
-    agent = None
-    try:
-        agent = Agent(options)
-        agent.on_failure = lambda: asked.put(None)
-        agent.start()
-        asked.get()
-        if options.drain_on_term and count[0] < 2 and not agent.failed:
-            agent.drain("the node finishes its work and then ends")
-        else:
-            agent.stop("the agent was stopped")
-        forced = False
-        while not agent.desk.wait_idle(0.2 if not forced else 1.0):
-            if count[0] > 1 and not forced:
-                forced = True
-                agent.force()
-        return 1 if agent.failed else 0
-    finally:
-        if agent is not None:
-            agent.close()
-        for number, handler in old.items():
-            signal.signal(number, handler)
-
-
-def setup_logging(level: str) -> None:
-    """Plain lines on standard error: time, level, key=value."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"))
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())

@@ -36,10 +36,8 @@ _FDS = Path("/proc/self/fd")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers our markers."""
-    config.addinivalue_line(
-        "markers",
-        "allow_log(pattern=''): records at WARNING and above are expected that match, as 'LEVEL message'",
-    )
+    text = "records at WARNING and above that match, as 'LEVEL message', are expected"
+    config.addinivalue_line("markers", f"allow_log(pattern=''): {text}")
 
 
 @pytest.hookimpl(wrapper=True)

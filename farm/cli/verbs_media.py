@@ -214,7 +214,7 @@ def _stitch(arguments: argparse.Namespace, console: Console) -> int:
     from farm.model.frames import FrameRange
     from farm.model.paths import expand
     from farm.sdk.disk import absolute
-    from farm.sdk.submit_inputs import find_sequence
+    from farm.sdk.sequences import find_sequence
 
     folder = str(Path.cwd())
     pattern, text = find_sequence(absolute(arguments.pattern, folder), arguments.frames, arguments.pattern)

@@ -1,8 +1,8 @@
 """Applies stored rows to the state: the one place where units, attempts and meters change.
 
 Live events build a row and apply it; a restart applies the same rows again.  So what is replayed is what
-happened.  (Rows of nodes and meters: ``farm.core.apply_nodes``.)  Nothing here decides anything, and nothing here depends on the order of a dict that a restart
-would build differently.
+happened.  Nothing here decides anything, and nothing here depends on the order of a dict that a restart
+would build differently.  Rows of nodes and meters are applied by ``farm.core.apply_nodes``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from farm.model.errors import CallError, FrameRangeError, NotBuiltYet
+from farm.model.errors import CallError, NotBuiltYet
 from farm.model.frames import FrameRange
 from farm.model.jobs import App, JobSpec, OutputSpec, StepSpec, check_job
 from farm.model.paths import (
@@ -27,9 +27,10 @@ from farm.model.paths import (
 )
 from farm.model.resources import Resources
 from farm.renderers.base import Renderer
-from farm.sdk.disk import absolute, exists, frames_there, is_folder, sequence_of, sequences_in
+from farm.sdk.disk import absolute, is_folder
 from farm.sdk.jobfile import load_job
 from farm.sdk.params import read_assignments
+from farm.sdk.sequences import check_frames, find_sequence
 
 #: File types that become jobs one day.
 _LATER = {".mlt": "MLT projects", ".pov": "POV-Ray scenes", ".yaml": "Open Job Description templates"}
@@ -419,7 +420,7 @@ class _Maker:
         options = self._options
         if kind == "per_frame":
             frames = frames or options.frames
-            _check_frames(frames)
+            check_frames(frames)
         elif options.chunk:
             raise CallError("--chunk goes with frames; this is one piece of work", hint="leave it out")
         fields: dict[str, Any] = {
@@ -458,57 +459,14 @@ class _Maker:
         )
 
     def _refuse_later(self, file: str) -> None:
+        from farm.renderers.registry import renderers
+
+        taken = {suffix for renderer in renderers().values() for suffix in renderer.suffixes}
         for suffix, what in _LATER.items():
-            if file.lower().endswith(suffix):
+            if file.lower().endswith(suffix) and suffix not in taken:
                 raise NotBuiltYet(
                     f"{file}: {what} are not built yet", hint="`farm schema renderers` lists what is"
                 )
-
-
-def find_sequence(path: str, frames: str, given: str) -> tuple[str, str]:
-    """The pattern and frames of a sequence on this machine's disk.
-
-    Args:
-        path: A pattern, or the folder of one sequence; absolute.
-        frames: Frames asked for; empty = all that are there, which must have no gaps.
-        given: What was typed, for messages.
-
-    Raises:
-        CallError: There is no such sequence, or it has gaps; names them.
-    """
-    pattern = _find_pattern(path, given)
-    if frames:
-        _check_frames(frames)
-        return pattern, frames
-    found = frames_there(pattern)
-    if not found:
-        raise CallError(f"there is no frame of {pattern}", hint="is it the right folder? else give --frames")
-    there = FrameRange.from_frames(found)
-    if not there.is_single_run:
-        whole = FrameRange.from_frames(range(found[0], found[-1] + 1))
-        raise CallError(
-            f"{pattern} lacks frames {whole.difference(there)}",
-            hint=f"render them, or work on what is there with --frames {there}",
-        )
-    return pattern, str(there)
-
-
-def _find_pattern(path: str, given: str) -> str:
-    if has_frame_token(path):
-        return path
-    if is_folder(path):
-        found = sequences_in(path)
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise CallError(f"there is no sequence in {path}")
-        names = ", ".join(basename_of(pattern) for pattern in found[:6])
-        raise CallError(f"there are {len(found)} sequences in {path}", hint=f"name one: {names}")
-    if not exists(path):
-        raise CallError(f"{path} does not exist")
-    pattern = sequence_of(path)
-    hint = f"for all of them write {pattern}" if pattern else "write a pattern, e.g. shot.####.png"
-    raise CallError(f"{given} is one picture, not a sequence", hint=hint)
 
 
 def _pairs(texts: tuple[str, ...], flag: str) -> list[tuple[str, str]]:
@@ -519,16 +477,6 @@ def _pairs(texts: tuple[str, ...], flag: str) -> list[tuple[str, str]]:
             raise CallError(f"{flag} {text!r} is not NAME=VALUE")
         found.append((key, value))
     return found
-
-
-def _check_frames(text: str) -> None:
-    try:
-        FrameRange.parse(text)
-    except FrameRangeError as error:
-        place = f" (character {error.position + 1})" if text.strip() else ""
-        raise FrameRangeError(
-            f"--frames {text!r}: {error.message}{place}", error.position, hint=error.hint
-        ) from error
 
 
 def _chunk(text: str) -> int | str:

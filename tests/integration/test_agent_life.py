@@ -1,4 +1,4 @@
-"""How agents come and go: SIGTERM, draining, joining by token from another home, the command that runs them."""
+"""How agents come and go: SIGTERM, draining, joining by token from another home, `farm agent`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from farm.model.states import UnitState
-from tests.support.farmhouse import Farmhouse, Managed
+from tests.support.farmhouse import Farmhouse
+from tests.support.managed import Managed
 from tests.support.truth import Ledger, Renders, assert_exactly_once, expected_names, folder_names
 from tests.support.waiting import eventually
 

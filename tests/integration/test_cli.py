@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.farmhouse import Farmhouse, processes_with
+from tests.support.farmhouse import Farmhouse
+from tests.support.managed import processes_with
 from tests.support.truth import Ledger, Renders, assert_exactly_once
 from tests.support.waiting import eventually
 
@@ -198,6 +198,13 @@ def test_run_leaves_a_result_and_nothing_running(tmp_path: Path, new_house: Call
     eventually(lambda: set(house.running()) == {house.broker.pid}, "nothing of the private farms runs")
 
 
+def _run_marking(folder: Path, frames: str, script: str, marks: Path) -> list[str]:
+    """A run of a line of shell per frame: $1 the frame, $2 its file, $3 the folder of marks."""
+    run = [sys.executable, "-m", "farm", "run", "--renderer", "command", "--frames", frames]
+    out = ["-o", f"{folder}/out/f.####.txt"]
+    return [*run, *out, "--", "/bin/sh", "-c", script, "sh", "{frame}", "{output}", str(marks)]
+
+
 def test_ctrl_c_cancels_a_run(tmp_path: Path, new_house: Callable[..., Farmhouse]) -> None:
     house = new_house()
     env = house.home_env(tmp_path / "home" / "config", tmp_path / "home" / "state")
@@ -205,18 +212,7 @@ def test_ctrl_c_cancels_a_run(tmp_path: Path, new_house: Callable[..., Farmhouse
     marks.mkdir()
     script = ': > "$3/$1"; sleep 300'
     run = subprocess.Popen(
-        [sys.executable, "-m", "farm", "run", "--renderer", "command", "--frames", "1-2", "-o"]
-        + [
-            f"{tmp_path}/out/f.####.txt",
-            "--",
-            "/bin/sh",
-            "-c",
-            script,
-            "sh",
-            "{frame}",
-            "{output}",
-            str(marks),
-        ],
+        _run_marking(tmp_path, "1-2", script, marks),
         env=env,
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
@@ -225,7 +221,7 @@ def test_ctrl_c_cancels_a_run(tmp_path: Path, new_house: Callable[..., Farmhouse
         start_new_session=True,
     )
     with run:
-        eventually(lambda: len(os.listdir(marks)) == 2, "both frames are being rendered")
+        eventually(lambda: len(list(marks.iterdir())) == 2, "both frames are being rendered")
         run.send_signal(signal.SIGINT)
         out, _ = run.communicate(timeout=60)
     assert run.returncode == 130, out
@@ -245,18 +241,7 @@ def test_a_run_that_is_killed_leaves_nothing_running(
     env["OVERCRANK_KILL_GRACE_S"] = "0.5"
     script = "trap '' TERM; : > \"$3/$1\"; while :; do sleep 1; done"
     run = subprocess.Popen(
-        [sys.executable, "-m", "farm", "run", "--renderer", "command", "--frames", "1", "-o"]
-        + [
-            f"{tmp_path}/out/f.####.txt",
-            "--",
-            "/bin/sh",
-            "-c",
-            script,
-            "sh",
-            "{frame}",
-            "{output}",
-            str(marks),
-        ],
+        _run_marking(tmp_path, "1", script, marks),
         env=env,
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
@@ -264,7 +249,7 @@ def test_a_run_that_is_killed_leaves_nothing_running(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    eventually(lambda: len(os.listdir(marks)) == 1, "the frame is being rendered")
+    eventually(lambda: len(list(marks.iterdir())) == 1, "the frame is being rendered")
     assert processes_with(str(marks))
     run.kill()
     run.wait()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import OpenImageIO as oiio
+import OpenImageIO as oiio  # noqa: N813
 import pytest
 
 from farm.model.failures import NODE_FAILURES_PER_STEP
@@ -274,7 +274,9 @@ def test_memory_far_over_the_node_s_is_killed_as_oom_ram(
     house = new_house()
     house.agent("small", ram_mib=256, cores=1)
     house.wait_online()
-    hungry = "import sys, time; kept = bytearray(500 << 20); kept[::4096] = b'x' * (len(kept) // 4096); time.sleep(60)"
+    hungry = (
+        "import time; kept = bytearray(500 << 20); kept[::4096] = b'x' * (len(kept) // 4096); time.sleep(60)"
+    )
     step = _shell("1", "", f"{tmp_path}/out/f.####.txt", resources={"ram_mib": 128})
     step["params"] = {"command": [sys.executable, "-S", "-c", hungry, "{frame}", "{output}"]}
     number = house.admin.submit(job_file(step)).job

@@ -1,4 +1,4 @@
-"""Names are data: blanks, quotes, ``%``, ``#``, umlauts and leading dashes in folders and files, end to end."""
+"""Names are data: blanks, quotes, ``%``, ``#``, umlauts, leading dashes in folders and files, end to end."""
 
 from __future__ import annotations
 
@@ -88,8 +88,10 @@ def test_real_programs_and_the_command_line_with_odd_names(
             "renderer": "command",
             "frames": "1-4",
             "params": {
-                "command": [ffmpeg, "-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x48:rate=24"]
-                + ["-frames:v", "1", "-pix_fmt", "rgb24", "-update", "1", "{output}"],
+                "command": [
+                    *(ffmpeg, "-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x48:rate=24"),
+                    *("-frames:v", "1", "-pix_fmt", "rgb24", "-update", "1", "{output}"),
+                ],
             },
             "outputs": [{"pattern": raw}],
         },

@@ -30,6 +30,10 @@ def _begun(renders: Renders, frame: int) -> Callable[[], int]:
     return lambda: next((no for number, no in renders.begun() if number == frame), 0)
 
 
+def _reach(figure: Callable[[], int], count: int, what: str) -> None:
+    eventually(lambda: figure() >= count, what)
+
+
 def test_an_agent_killed_in_the_middle_of_a_chunk(house: Farmhouse, ledger: Ledger, renders: Renders) -> None:
     number = house.admin.submit(renders.job("1-12", chunk=6, gated=True)).job
     renders.open_gate(frame=1)
@@ -68,7 +72,7 @@ def test_the_broker_killed_ten_times_during_a_job_of_200_frames(
     for count in at:
         kind = points.choice(sorted(kinds))
         reached = kinds[kind]
-        eventually(lambda reached=reached, count=count: reached() >= count, f"{count} frames {kind}")
+        _reach(reached, count, f"{count} frames {kind}")
         house.restart_broker()
     house.wait_job(number)
     assert_exactly_once(ledger, number, renders.pattern, "1-200")
@@ -85,7 +89,7 @@ def test_broker_and_agents_killed_at_once(house: Farmhouse, ledger: Ledger, rend
     points = random.Random(4)
     number = house.admin.submit(renders.job("1-60", chunk=4, takes_s=0.02)).job
     for count in sorted(points.sample(range(3, 50), 3)):
-        eventually(lambda count=count: renders.published() >= count, f"{count} frames published")
+        _reach(renders.published, count, f"{count} frames published")
         for managed in (house.broker, *house.agents.values()):
             managed.kill()
         for agent in house.agents.values():

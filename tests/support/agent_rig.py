@@ -382,7 +382,8 @@ def python_step(
         renderer="command",
         params={"command": [sys.executable, "-S", "-c", code, *arguments]},
         outputs=tuple(
-            OutputPlan(pattern, "sequence" if kind == "per_frame" else "single") for pattern in outputs
+            OutputPlan(pattern, "sequence" if kind == "per_frame" or "####" in pattern else "single")
+            for pattern in outputs
         ),
         frames=fields.pop("frames", "1-100" if kind == "per_frame" else ""),
         user="ada",

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote

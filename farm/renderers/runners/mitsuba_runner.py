@@ -69,6 +69,9 @@ def load_mitsuba(variant):
     try:
         mitsuba.set_variant(variant)
     except Exception as error:
+        if "shared object" in str(error) or "DLL load failed" in str(error):
+            # Its compiled part does not load: a library is missing on this machine.
+            raise Failure("node", "mitsuba cannot be loaded here: %s" % clean(error)) from error
         words = "Mitsuba %s cannot use the variant %s: %s"
         raise Failure("config", words % (mitsuba.__version__, variant, clean(error))) from error
     mitsuba.set_log_level(mitsuba.LogLevel.Info)

@@ -1,0 +1,62 @@
+"""Runs one agent in this process: signals in, exit code out."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from queue import SimpleQueue
+
+from node_agent.agent import Agent
+from node_agent.options import AgentOptions
+
+
+def run_agent(options: AgentOptions) -> int:
+    """Runs an agent until it is told to end; returns the exit code.
+
+    SIGTERM (or Ctrl-C) ends it: with ``drain_on_term`` after the chunks that run, else at once, giving them
+    back.  A second one kills without grace.
+
+    Raises:
+        OvercrankError: It cannot start; says why.
+    """
+    # A handler runs between any two steps of this very thread, the steps of a wait among them: only a queue
+    # made for that may be touched (an Event would be locked already when two signals come close together).
+    asked: SimpleQueue[None] = SimpleQueue()
+    count = [0]
+
+    def on_signal(_number: int, _frame: object) -> None:
+        count[0] += 1
+        asked.put(None)
+
+    old = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    agent = None
+    try:
+        agent = Agent(options)
+        agent.on_failure = lambda: asked.put(None)
+        agent.start()
+        asked.get()
+        if options.drain_on_term and count[0] < 2 and not agent.failed:
+            agent.drain("the node finishes its work and then ends")
+        else:
+            agent.stop("the agent was stopped")
+        forced = False
+        while not agent.desk.wait_idle(0.2 if not forced else 1.0):
+            if count[0] > 1 and not forced:
+                forced = True
+                agent.force()
+        return 1 if agent.failed else 0
+    finally:
+        if agent is not None:
+            agent.close()
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def setup_logging(level: str) -> None:
+    """Plain lines on standard error: time, level, key=value."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s level=%(levelname)s logger=%(name)s %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
