@@ -280,6 +280,7 @@ def test_a_deaf_broker_is_dialled_afresh(tmp_path: Path) -> None:
         assert rig.broker.line.dials > 1
 
 
+@pytest.mark.allow_log(r"event=refused|^WARNING ")
 def test_a_refusal_is_tried_again_later_and_work_goes_on(tmp_path: Path) -> None:
     broker = FakeBroker()
     with Rig(tmp_path, broker=broker) as rig:
@@ -296,6 +297,7 @@ def test_a_refusal_is_tried_again_later_and_work_goes_on(tmp_path: Path) -> None
         assert rig.agent.desk.online
 
 
+@pytest.mark.allow_log(r"event=refused|^WARNING ")
 def test_a_refused_key_is_tried_again(tmp_path: Path) -> None:
     with Rig(tmp_path) as rig:
         rig.broker.line.refusal = "the farm does not know this key"

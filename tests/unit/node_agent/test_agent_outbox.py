@@ -182,6 +182,7 @@ def test_a_file_that_is_no_outbox_is_refused_by_name(tmp_path: Path) -> None:
         Outbox(path)
 
 
+@pytest.mark.allow_log(r"event=outbox-trouble|^WARNING event=")
 def test_a_full_disk_loses_nothing_and_is_mended_later(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         outbox = Outbox(disk / "outbox.db")

@@ -210,6 +210,7 @@ def test_a_full_destination_is_the_jobs_fault_not_the_renderers(tmp_path: Path) 
         assert rig.broker.closed(rig.broker.lease(step, [3]).attempt)[0].outcome == DONE
 
 
+@pytest.mark.allow_log(r"event=outbox-trouble|^WARNING event=")
 def test_the_agents_own_full_disk_is_the_nodes_fault(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", size_kib=2048) as disk, Rig(disk) as rig:
         filler = fill(disk)
