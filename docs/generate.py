@@ -137,6 +137,8 @@ def _where(rule: failures.FailureRule) -> str:
     if rule.attempts == 0:
         return ""
     place = "another node while there is one" if rule.other_node else "any able node"
+    if rule.bigger:
+        place = "a bigger placement: twice the memory, or a node with a larger GPU, while there is one"
     if rule.backoff_s:
         place += f", after {rule.backoff_s:g} s (doubled each time, at most 600 s)"
     return place

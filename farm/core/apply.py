@@ -39,6 +39,8 @@ _SPECS = msgspec.msgpack.Decoder(tuple[PictureSpec | None, ...])
 _JOB = msgspec.json.Decoder(JobSpec)
 #: How many attempts that ended without their agent's word are remembered for adoption.
 LOST_KEPT = 10_000
+#: What a try that ran out of memory is taken to have had, when neither request nor measurement says.
+RAM_LEAST_MIB = 512
 
 
 def units_text(units: Iterable[int]) -> str:
@@ -245,6 +247,11 @@ def note_failure(farm: Farm, step: Step, unit: int, attempt: Attempt, row: Resul
         if not rule.drains_node:
             failures = step.node_failures
             failures[attempt.node.id] = failures.get(attempt.node.id, 0) + 1
+    if rule.bigger:
+        if row.failure == FailureClass.OOM_RAM:
+            note.ram_mib = max(note.ram_mib, 2 * max(attempt.ram_mib, row.ram_mib, RAM_LEAST_MIB))
+        else:
+            note.short_on.add(attempt.node.id)
     if rule.backoff_s and row.new == QUEUED:
         again = note.counts[row.failure] - 1
         wait_us = int(min(600.0, rule.backoff_s * 2 ** min(again, 10)) * 1e6)

@@ -8,7 +8,7 @@ import msgspec
 
 from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING
 from farm.core.specs import known_specs
-from farm.core.state import Farm, Step
+from farm.core.state import Farm, Step, UnitNote
 from farm.model.states import AttemptKind, NodeState
 
 
@@ -110,6 +110,12 @@ def check_money(farm: Farm) -> None:
 _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
+def _note(unit: int, note: UnitNote) -> tuple[object, ...]:
+    counts = sorted(note.counts.items())
+    nodes, short = sorted(note.failed_on), sorted(note.short_on)
+    return unit, nodes, counts, note.folders, note.reason, note.failure, note.ram_mib, short
+
+
 def digest(farm: Farm) -> str:
     """A hash of all state that decides anything: equal for equal histories, also over a restart.
 
@@ -122,8 +128,7 @@ def digest(farm: Farm) -> str:
             bytes(step.state),
             bytes(step.tries or b"").rstrip(b"\0"),
             step.attempt_no,
-            sorted((unit, sorted(n.failed_on), sorted(n.counts.items()), n.folders, n.reason, n.failure)
-                   for unit, n in step.notes.items()),
+            sorted(_note(unit, note) for unit, note in step.notes.items()),
             sorted(step.parked.items()),
             sorted(step.node_failures.items()),
             step.unmet,

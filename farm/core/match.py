@@ -5,7 +5,7 @@ The next room to read is ``farm.core.place``, which picks among what fits.
 
 from __future__ import annotations
 
-from farm.core.state import Farm, Node, NodeClass, Shape, Step
+from farm.core.state import Farm, Node, NodeClass, Shape, Step, UnitNote
 from farm.model.failures import NODE_FAILURES_PER_STEP
 from farm.model.states import NodeState
 from farm.model.versions import version_ok
@@ -102,11 +102,45 @@ def excluded(farm: Farm, step: Step, node: Node) -> bool:
 
 
 def avoided(farm: Farm, step: Step, unit: int, node: Node) -> bool:
-    """Whether the unit failed on this node and there is a node for it that it did not fail on.
+    """Whether the unit must not go to this node now: it failed here, or ran out of memory, and another
+    node that would do is in service.
 
     A node the step no longer uses is none: the unit would wait for it for ever.
     """
     note = step.notes.get(unit)
-    if note is None or node.id not in note.failed_on:
+    if note is None or not (note.failed_on or note.short_on or note.ram_mib):
         return False
-    return any(other.id not in note.failed_on for other in preferred_nodes(farm, step))
+    good = _roomy_nodes(farm, step, note)
+    if all(other is not node for other in good):
+        return True
+    return node.id in note.failed_on and any(other.id not in note.failed_on for other in good)
+
+
+def _roomy_nodes(farm: Farm, step: Step, note: UnitNote) -> list[Node]:
+    """The preferred nodes with the memory the unit needs by now; the largest ones when none has it."""
+    nodes = preferred_nodes(farm, step)
+    if note.short_on:
+        tried_mib = max((_gpu_mib(farm.nodes[n]) for n in note.short_on if n in farm.nodes), default=0)
+        nodes = [node for node in nodes if _gpu_mib(node) > tried_mib] or nodes
+    if note.ram_mib:
+        largest_mib = max((node.facts.total.ram_mib for node in nodes), default=0)
+        need_mib = min(note.ram_mib, largest_mib)
+        nodes = [node for node in nodes if node.facts.total.ram_mib >= need_mib]
+    return nodes
+
+
+def _gpu_mib(node: Node) -> int:
+    """Memory of the node's largest GPU."""
+    return max((gpu.vram_mib for gpu in node.facts.gpus), default=0)
+
+
+def wanted_ram_mib(farm: Farm, step: Step, unit: int) -> int:
+    """Memory a unit's next try takes after one ran out of it; 0 = what the step asks for.
+
+    Never more than the largest node that would do has: the last try gets a whole machine's.
+    """
+    note = step.notes.get(unit)
+    if note is None or not note.ram_mib:
+        return 0
+    largest_mib = max((node.facts.total.ram_mib for node in _roomy_nodes(farm, step, note)), default=0)
+    return max(step.resources.ram_mib, min(note.ram_mib, largest_mib))

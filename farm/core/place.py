@@ -11,7 +11,7 @@ from hashlib import shake_128
 from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, apply_lease, units_text
 from farm.core.dependencies import settle_request
 from farm.core.events import DispatchEvent
-from farm.core.match import avoided, capable_shapes, excluded, fits, pick_gpus
+from farm.core.match import avoided, capable_shapes, excluded, fits, pick_gpus, wanted_ram_mib
 from farm.core.outcome import LeaseCommand, Outcome
 from farm.core.rows import LeaseRow
 from farm.core.state import Entry, Farm, Node, Shape, Step, VerifyRequest
@@ -152,6 +152,13 @@ def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
     units: list[int] = []
     while at >= 0:
         if not (parked and at in parked) and not (notes and avoided(farm, step, at, node)):
+            ram_mib = wanted_ram_mib(farm, step, at) if notes else 0
+            if ram_mib:
+                # A unit that ran out of memory goes alone: only it takes more than the step asks for.
+                if not units and (ram_mib <= node.ram_free or (step.whole and not node.attempts)):
+                    return (at,)
+                at = state.find(QUEUED, at + 1)
+                continue
             units.append(at)
             if len(units) >= wanted:
                 break
@@ -182,6 +189,11 @@ def _lease(
         if ask is None:
             ask = node.klass.asks[shape.id] = _ask(step, node, len(gpus))
         asked, share_ppm = ask
+        if step.notes and not step.whole:
+            ram_mib = wanted_ram_mib(farm, step, units[0])
+            if ram_mib > asked.ram_mib:
+                asked = Resources(cores=asked.cores, ram_mib=ram_mib, gpus=asked.gpus)
+                share_ppm = dominant_share_ppm(asked, node.facts.total)
     else:
         asked = Resources(cores=min(1, node.cores_free))
         share_ppm = dominant_share_ppm(asked, node.facts.total)

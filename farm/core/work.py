@@ -32,6 +32,8 @@ class UnitNote(msgspec.Struct):
         folders: Names of lost attempts' folders that may still hold its files.
         reason: Why it is in its state.
         failure: Class word of its last failure.
+        ram_mib: Memory the next try should have, since a try ran out of it; 0 = the step's.
+        short_on: Ids of nodes whose GPUs had too little memory for it.
     """
 
     failed_on: set[int] = msgspec.field(default_factory=set)
@@ -39,6 +41,8 @@ class UnitNote(msgspec.Struct):
     folders: list[str] = msgspec.field(default_factory=list)
     reason: str = ""
     failure: str = ""
+    ram_mib: int = 0
+    short_on: set[int] = msgspec.field(default_factory=set)
 
 
 class Shape:

@@ -17,6 +17,7 @@ class FailureRule(msgspec.Struct, frozen=True):
         other_node: Whether the next try must go to another node while there is one.
         drains_node: Whether the node is drained and shown why.
         pauses_job: Whether the job pauses itself once ``cap`` is spent.
+        bigger: Whether the next try takes a bigger placement: more memory, or a GPU with more of it.
         backoff_s: Seconds before the unit may be leased again (doubles each time, at most 600).
     """
 
@@ -25,6 +26,7 @@ class FailureRule(msgspec.Struct, frozen=True):
     other_node: bool = True
     drains_node: bool = False
     pauses_job: bool = False
+    bigger: bool = False
     backoff_s: float = 0.0
 
 
@@ -33,8 +35,8 @@ RULES: dict[FailureClass, FailureRule] = {
     FailureClass.OUTPUT: FailureRule(attempts=3),
     FailureClass.TIMEOUT: FailureRule(attempts=3),
     FailureClass.SILENT: FailureRule(attempts=3),
-    FailureClass.OOM_VRAM: FailureRule(attempts=None, cap=3, other_node=False),
-    FailureClass.OOM_RAM: FailureRule(attempts=None, cap=3, other_node=False),
+    FailureClass.OOM_VRAM: FailureRule(attempts=None, cap=3, other_node=False, bigger=True),
+    FailureClass.OOM_RAM: FailureRule(attempts=None, cap=3, other_node=False, bigger=True),
     FailureClass.LICENCE: FailureRule(attempts=None, other_node=False, backoff_s=15.0),
     FailureClass.CONFIG: FailureRule(attempts=0),
     FailureClass.PATH: FailureRule(attempts=None, cap=1, pauses_job=True),

@@ -22,6 +22,8 @@ def test_a_broker_whose_disk_is_full_loses_and_invents_nothing(
         # Leases outlive the time the disk is full: what agents hold then still counts.
         house = new_house(
             state_home=disk.path,
+            # Ports as a private farm has them: any, but the same ones after the reload.
+            broker_flags=["--control-port=0", "--join-port=0", "--bulk-port=0"],
             times={**FAST, "suspect_s": 10, "lost_s": 60, "lease_ttl_s": 45, "restart_grace_s": 60},
         )
         ledger = Ledger(house.database)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from farm.model.reports import FAILED
+from farm.model.states import AttemptKind
 from farm.transport.keys import generate_keypair
 from tests.support.farmhouse import FAST, Farmhouse
 from tests.support.hand_agent import HandAgent
@@ -49,36 +51,50 @@ def _lose(house: Farmhouse, name: str) -> None:
     eventually(lambda: house.node(name).state == "lost", f"{name} is lost")
 
 
+def _begin(house: Farmhouse, renders: Renders, frames: str, last: set[tuple[int, int]], **fields: Any) -> int:
+    """Submits a gated job whose first two frames get done, so that later leases need no grant to publish.
+
+    Returns once ``last``, the frames after them with their attempts, are being rendered and named in answered
+    heartbeats: from now on only the age of these answers decides whether they may be published.
+    """
+    number = house.admin.submit(renders.job(frames, gated=True, **fields)).job
+    for frame in (1, 2):
+        renders.open_gate(frame=frame)
+    eventually(lambda: renders.begun() == {(1, 1), (2, 2), *last}, f"{last} are being rendered")
+    house.wait_job(number, lambda row: row.done == 2)
+    house.wait_beats("a")
+    return number
+
+
 def test_a_frame_of_a_cut_agent_never_replaces_the_committed_one(
     cut_off: tuple[Farmhouse, Proxy, Proxy], renders: Renders
 ) -> None:
     house, control, bulk = cut_off
     ledger = Ledger(house.database)
-    number = house.admin.submit(renders.job("1-2", gated=True)).job
-    eventually(lambda: renders.begun() == {(1, 1), (2, 2)}, "a renders both frames")
+    number = _begin(house, renders, "1-4", {(3, 3), (4, 4)})
     for proxy in (control, bulk):
         proxy.cut()
     house.agent("b")
     house.wait_online("b")
     _lose(house, "a")
-    eventually(lambda: renders.begun() >= {(1, 3), (2, 4)}, "b renders both frames")
+    eventually(lambda: renders.begun() >= {(3, 5), (4, 6)}, "b renders both frames")
 
     # The storage is still reachable to the cut agent: its frames get ready, and stay where they are.
-    renders.open_gate(attempt=1)
-    renders.open_gate(attempt=2)
-    eventually(lambda: renders.ended() == {(1, 1), (2, 2)}, "a has written both frames")
-    throughout(lambda: renders.published() == 0, "a cut agent published a frame", _WATCH_S)
+    renders.open_gate(attempt=3)
+    renders.open_gate(attempt=4)
+    eventually(lambda: renders.ended() >= {(3, 3), (4, 4)}, "a has written both frames")
+    throughout(lambda: renders.published() == 2, "a cut agent published a frame", _WATCH_S)
 
     renders.open_gate()
     house.wait_job(number)
-    committed = {frame: renders.file(frame).read_bytes() for frame in (1, 2)}
+    committed = {frame: renders.file(frame).read_bytes() for frame in range(1, 5)}
     for proxy in (control, bulk):
         proxy.heal()
     house.wait_online("a")
-    eventually(lambda: {row[0] for row in ledger.stale()} >= {1, 2}, "a's late results are recorded")
-    assert {frame: renders.file(frame).read_bytes() for frame in (1, 2)} == committed
-    assert_exactly_once(ledger, number, renders.pattern, "1-2")
-    assert {renders.writer(1), renders.writer(2)} == {f"J{number}/render@3", f"J{number}/render@4"}
+    eventually(lambda: {row[0] for row in ledger.stale()} >= {3, 4}, "a's late results are recorded")
+    assert {frame: renders.file(frame).read_bytes() for frame in range(1, 5)} == committed
+    assert_exactly_once(ledger, number, renders.pattern, "1-4")
+    assert {renders.writer(3), renders.writer(4)} == {f"J{number}/render@5", f"J{number}/render@6"}
     eventually(lambda: not attempt_folders(renders.out), "no attempt's folder is left")
     # What a does from now on counts again.
     later = Renders(house.folder, "later")
@@ -93,27 +109,26 @@ def test_a_cut_agent_does_not_replace_a_file_that_was_marked_done_by_hand(
     """Nobody empties the cut agent's folder here: only the fence stands before its rename."""
     house, control, bulk = cut_off
     ledger = Ledger(house.database)
-    number = house.admin.submit(renders.job("7", gated=True)).job
-    eventually(lambda: renders.begun() == {(7, 1)}, "a renders the frame")
+    number = _begin(house, renders, "1-3", {(3, 3)})
     for proxy in (control, bulk):
         proxy.cut()
     house.agent("b")
     house.wait_online("b")
     _lose(house, "a")
-    by_hand = b"7 painted by hand\n"
-    renders.file(7).write_bytes(by_hand)
-    house.admin.act("mark-done", f"J{number}/render/7")
+    by_hand = b"3 painted by hand\n"
+    renders.file(3).write_bytes(by_hand)
+    house.admin.act("mark-done", f"J{number}/render/3")
     house.wait_job(number)
 
-    renders.open_gate(attempt=1)
-    eventually(lambda: (7, 1) in renders.ended(), "a has written its frame")
-    throughout(lambda: renders.file(7).read_bytes() == by_hand, "a stale file replaced it", _WATCH_S)
+    renders.open_gate(attempt=3)
+    eventually(lambda: (3, 3) in renders.ended(), "a has written its frame")
+    throughout(lambda: renders.file(3).read_bytes() == by_hand, "a stale file replaced it", _WATCH_S)
     for proxy in (control, bulk):
         proxy.heal()
     house.wait_online("a")
     eventually(lambda: not attempt_folders(renders.out), "a's own folder is gone")
-    assert renders.file(7).read_bytes() == by_hand
-    assert len(ledger.commits(number, "render")[0]) == 1
+    assert renders.file(3).read_bytes() == by_hand
+    assert len(ledger.commits(number, "render")[2]) == 1
 
 
 def test_a_kept_frame_is_adopted_when_nobody_else_took_it(
@@ -121,18 +136,28 @@ def test_a_kept_frame_is_adopted_when_nobody_else_took_it(
 ) -> None:
     house, control, bulk = cut_off
     ledger = Ledger(house.database)
-    number = house.admin.submit(renders.job("1-2", gated=True)).job
-    eventually(lambda: len(renders.begun()) == 2, "a renders both frames")
+    number = _begin(house, renders, "1-3", {(3, 3)}, resources={"cores": 2})
     for proxy in (control, bulk):
         proxy.cut()
     _lose(house, "a")
     renders.open_gate()
-    eventually(lambda: len(renders.ended()) == 2, "both frames are written")
+    eventually(lambda: (3, 3) in renders.ended(), "the frame is written")
+    throughout(lambda: renders.published() == 2, "a cut agent published a frame", _WATCH_S)
+    # More urgent work takes one of the node's two cores when it is back: the frame cannot be rendered again.
+    urgent = Renders(house.folder, "urgent")
+    second = house.admin.submit(urgent.job("1", gated=True, job={"priority": 90})).job
     for proxy in (control, bulk):
         proxy.heal()
     house.wait_job(number)
-    assert_exactly_once(ledger, number, renders.pattern, "1-2")
-    assert folder_names(renders.pattern) == expected_names(renders.pattern, "1-2")
+    assert house.job(second).state == "running"
+    assert_exactly_once(ledger, number, renders.pattern, "1-3")
+    assert folder_names(renders.pattern) == expected_names(renders.pattern, "1-3")
+    # Rendered once, by the attempt that was lost; taken over under a new one.
+    assert renders.begun() == {(1, 1), (2, 2), (3, 3)}
+    (commit,) = ledger.commits(number, "render")[2]
+    assert ledger.leases(number, "render")[commit.attempt_id].kind == AttemptKind.ADOPT
+    urgent.open_gate()
+    house.wait_job(second)
 
 
 def test_an_agent_frozen_between_the_check_and_the_rename(

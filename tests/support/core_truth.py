@@ -92,12 +92,15 @@ class Truth:
     lost_folders: dict[tuple[int, int], set[str]] = field(default_factory=dict)
     marked: set[tuple[int, int]] = field(default_factory=set)
     waits_licence: set[tuple[int, int]] = field(default_factory=set)
+    #: Memory a try of the unit had when it ran out; the next one must have more, or all there is.
+    ran_out: dict[tuple[int, int], int] = field(default_factory=dict)
+    short_of_vram: set[tuple[int, int]] = field(default_factory=set)
     heard_us: dict[int, int] = field(default_factory=dict)
     meters: dict[int, Meter] = field(default_factory=dict)
     published: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
-    asked: dict[tuple[int, int], object] = field(default_factory=dict)
-    granted: dict[tuple[int, int], object] = field(default_factory=dict)
+    asked: dict[tuple[int, int], tuple[object, ...]] = field(default_factory=dict)
+    granted: dict[tuple[int, int], tuple[object, ...]] = field(default_factory=dict)
     pictures: dict[tuple[int, int], object] = field(default_factory=dict)
 
     # -- every event --
@@ -124,7 +127,7 @@ class Truth:
                 self.seen["stale"] += 1
             elif isinstance(row, SpecRow):
                 self.seen["spec"] += 1
-                if not row.specs:
+                if not row.specs or not self._was_granted(row.step_id, row.unit):
                     self._specs_dropped(row.step_id)
         self._moves(out, farm)
         self._grants(event, out)
@@ -156,8 +159,17 @@ class Truth:
                         must(bool(told.get(step.id)), f"{step.address} changed without a row")
             self.maps[step.id] = now
 
+    def _was_granted(self, step_id: int, unit: int) -> bool:
+        return any(
+            self.leases[attempt].row.step_id == step_id and other == unit for attempt, other in self.granted
+        )
+
     def _specs_dropped(self, step_id: int) -> None:
-        """The only done frame is rendered again: what was granted by its looks may still be published."""
+        """The looks that counted count no more: what was granted by them is refused once it is done.
+
+        Either the only done frame is rendered again, or a file marked done came before the frame that was
+        granted as the first.
+        """
         for attempt, unit in list(self.granted):
             if self.leases[attempt].row.step_id == step_id:
                 del self.granted[attempt, unit]
@@ -176,6 +188,10 @@ class Truth:
                 continue
             step_id, mine = lease.row.step_id, self.asked[key]
             self.granted[key] = mine
+            first = mine[0] if mine else None
+            for (other_step, unit), picture in self.pictures.items():
+                if other_step == step_id and picture and first and self.maps[step_id][unit] == UnitState.DONE:
+                    must(picture == first, f"{key} may publish what looks unlike done unit {unit}")
             for (attempt, unit), other in self.granted.items():
                 peer = self.leases[attempt]
                 if (
@@ -224,6 +240,16 @@ class Truth:
             if row.kind == AttemptKind.RENDER:
                 self._other_node(step, unit, node, farm)
                 must(key not in self.waits_licence, f"{step.address} {unit} is leased during its back-off")
+                self._more_memory(row, step, unit, farm)
+
+    def _more_memory(self, row: LeaseRow, step: Step, unit: int, farm: Farm) -> None:
+        before = self.ran_out.get((step.id, unit))
+        if before is None or step.whole:
+            return
+        able = [other for other in farm.nodes.values() if in_service(other) and capable(step, other)]
+        most = max((other.facts.total.ram_mib for other in able), default=0)
+        enough = row.ram_mib > before or row.ram_mib >= min(most, farm.nodes[row.node_id].facts.total.ram_mib)
+        must(enough, f"{step.address} {unit} ran out of {before} MiB and got {row.ram_mib}")
 
     def _other_node(self, step: Step, unit: int, node: Node, farm: Farm) -> None:
         able = [other for other in farm.nodes.values() if in_service(other) and capable(step, other)]
@@ -232,7 +258,8 @@ class Truth:
         if self.node_failures[step.id, node.id] >= 3:
             must(not fresh, f"{step.address} went to {node.name}, which failed 3 times for it")
         failed = self.failed_on.get((step.id, unit), set())
-        if node.id in failed:
+        hungry = (step.id, unit) in self.ran_out or (step.id, unit) in self.short_of_vram
+        if node.id in failed and not hungry:  # memory comes before another node
             others = [other.name for other in (fresh or able) if other.id not in failed]
             must(not others, f"{step.address} {unit} went to {node.name} again though {others} can take it")
             self.seen["same-node-again"] += 1
@@ -300,6 +327,7 @@ class Truth:
             must(row.old == UnitState.RUNNING, f"{where} was not running")
         self.seen["done"] += 1
         self.failed_on.pop(key, None)
+        self.ran_out.pop(key, None)
         self.lost_folders.pop(key, None)
         self.waits_licence.discard(key)
         self.marked.discard(key)
@@ -327,6 +355,10 @@ class Truth:
             self.node_failures[row.step_id, lease.row.node_id] += 1
         if row.failure == "licence":
             self.waits_licence.add(key)
+        if row.failure == "oom-ram":
+            self.ran_out[key] = max(self.ran_out.get(key, 0), lease.row.ram_mib)
+        elif row.failure == "oom-vram":
+            self.short_of_vram.add(key)
 
     def _closed(self, row: ResultRow, lease: Lease, event: Any, where: str) -> None:
         node, number = lease.row.node_id, row.attempt_id
@@ -390,6 +422,7 @@ class Truth:
             self.waits_licence.discard(key)
             if row.fresh:
                 self.failed_on.pop(key, None)
+                self.ran_out.pop(key, None)
         if row.fresh:
             for found in [key for key in self.node_failures if key[0] == row.step_id]:
                 del self.node_failures[found]
@@ -539,6 +572,10 @@ class Truth:
         for unit, state in enumerate(step.state):
             key = (step.id, unit)
             if state != UnitState.QUEUED or unit in running or key in self.waits_licence:
+                continue
+            if (
+                key in self.ran_out or key in self.short_of_vram
+            ):  # what it needs now is more than its step says
                 continue
             if node.id not in self.failed_on.get(key, ()):
                 return True

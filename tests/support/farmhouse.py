@@ -277,6 +277,16 @@ class Farmhouse:
         """The node of that name."""
         return next(row for row in self.nodes() if row.name == name)
 
+    def wait_beats(self, name: str, count: int = 3) -> None:
+        """Waits until so many more heartbeats of a node have come: all but the last were answered."""
+        seen = {self.node(name).seen_us}
+
+        def beaten() -> bool:
+            seen.add(self.node(name).seen_us)
+            return len(seen) > count
+
+        eventually(beaten, f"{count} heartbeats of {name}")
+
     def wait_job(
         self,
         number: int,

@@ -279,13 +279,17 @@ def test_a_kept_file_is_not_adopted_when(why: str) -> None:
 
 
 def test_a_kept_file_is_not_adopted_while_another_may_still_render_its_frame() -> None:
-    rig, node, lost = lost_and_back()
-    other = rig.lease()
+    rig = Rig()
+    node = rig.join(cores=2)
+    rig.submit(step(frames="1"))
+    lost = rig.lease()
+    rig.wait(61)
+    rig.join(cores=2)
+    rig.dispatch()
     rig.act("cancel", "J1")
     rig.act("retry", "J1")
-    rig.join("bee")
     assert rig.states() == "Q"
-    assert other.node_id == node
+    assert rig.node(node).cores_free == 1
     assert offer(rig, lost, 0) == []
     assert rig.commands(DiscardCommand) == [DiscardCommand(node, lost.attempt)]
 

@@ -159,6 +159,19 @@ def test_a_frame_reported_done_unlike_the_others_does_not_count() -> None:
     assert rig.results()[0].files == b""
 
 
+def test_a_file_marked_done_before_the_first_frame_is_done_decides_and_that_frame_does_not_count() -> None:
+    rig, (one, two) = asking()
+    rig.act("mark-done", "J1/beauty/9")
+    rig.join("n2")
+    verify = rig.lease()
+    assert grants(rig.verified(one, 0, ODD)) == [(one.attempt, 0, "")]
+    assert rig.verified(two, 1, GOOD) == []
+    assert grants(rig.done(verify, picture=GOOD).commands) == [(two.attempt, 1, "")]
+    rig.done(one, picture=ODD)
+    assert rig.states()[0] == "Q"
+    assert rig.results()[0].failure == "output"
+
+
 def test_movies_and_steps_without_pictures_never_ask() -> None:
     from farm.model.jobs import OutputSpec
 
