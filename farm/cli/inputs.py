@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from farm.model.jobs import JobSpec
-    from farm.sdk.submit_inputs import SubmitOptions
+    from farm.sdk.submit_options import SubmitOptions
 
 #: How a job is made, for the end of ``--help``.
 EXAMPLES = (
@@ -91,7 +91,7 @@ def submit_options(arguments: argparse.Namespace) -> SubmitOptions:
     """
     from farm.config.load import load_client_options
     from farm.config.places import farm_name
-    from farm.sdk.submit_inputs import SubmitOptions
+    from farm.sdk.submit_options import SubmitOptions
 
     configured = load_client_options(farm_name(arguments.farm))
     return SubmitOptions(

@@ -8,6 +8,9 @@ logs and previews from the bulk socket.  What must not: how anything is shown, a
             print(row.job, row.state)
 
 A ``Farm`` is used from one thread.
+
+Long because every request has its own method with its words here, and the rules of asking again after a lost
+connection must be read beside them.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from farm.sdk.disk import absolute, is_folder
 from farm.sdk.jobfile import load_job
 from farm.sdk.params import read_assignments
 from farm.sdk.sequences import check_frames, find_sequence
+from farm.sdk.submit_options import WITH_JOB_FILE, SubmitOptions
 
 #: File types that become jobs one day.
 _LATER = {".mlt": "MLT projects", ".pov": "POV-Ray scenes", ".yaml": "Open Job Description templates"}
@@ -41,70 +42,6 @@ _BLENDER_FORMATS = {"PNG": "png", "EXR": "exr", "EXR_MULTILAYER": "exr", "JPEG":
 _MOVIE_EXTENSION = {"h264": "mp4", "ffv1": "mkv", "prores": "mov"}
 #: Name of the step that makes the movie, and of its file in a folder.
 FILM = "film"
-
-
-class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was typed; empty or None = not given.
-
-    Attributes:
-        file: Scene, clip, pattern of a sequence, folder of one, or job file.
-        renderer: Name of a renderer.
-        frames: Frame range.
-        chunk: Frames a lease, or ``auto``.
-        filter: ffmpeg filter chain.
-        encode: Codec of the movie.
-        rate: Frames a second of the movie.
-        params: ``KEY=VALUE`` texts.
-        output: ``-o``.
-        program: What stood after ``--``.
-        name: Name of the job.
-        user: Whose job; empty = the key's user.
-        project: Project.
-        priority: 0-100.
-        paused: Start paused.
-        token: Client token.
-        existing: ``overwrite``, ``skip`` or ``refuse``.
-        checks: Picture checks.
-        cores, ram_mib, gpus, vram_mib: Resources of an attempt.
-        pools, site, version, attributes: Where it may run.
-        env: ``KEY=VALUE`` texts.
-        timeout_s: Limit of a chunk.
-        attempts: Failures a frame may have.
-    """
-
-    file: str = ""
-    renderer: str = ""
-    frames: str = ""
-    chunk: str = ""
-    filter: str = ""
-    encode: str = ""
-    rate: str = ""
-    params: tuple[str, ...] = ()
-    output: str = ""
-    program: tuple[str, ...] | None = None
-    name: str = ""
-    user: str = ""
-    project: str = ""
-    priority: int | None = None
-    paused: bool = False
-    token: str = ""
-    existing: str = ""
-    checks: tuple[str, ...] = ()
-    cores: int | None = None
-    ram_mib: int | None = None
-    gpus: int | None = None
-    vram_mib: int | None = None
-    pools: tuple[str, ...] = ()
-    site: str = ""
-    version: str = ""
-    attributes: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    timeout_s: float | None = None
-    attempts: int | None = None
-
-
-#: Options that still mean something beside a job file.
-_WITH_JOB_FILE = frozenset({"file", "name", "user", "project", "priority", "paused", "token"})
 
 
 def make_job(options: SubmitOptions, folder: str | None = None) -> tuple[JobSpec, list[str]]:
@@ -149,7 +86,7 @@ def make_job(options: SubmitOptions, folder: str | None = None) -> tuple[JobSpec
 def _from_job_file(options: SubmitOptions, folder: str) -> tuple[JobSpec, list[str]]:
     empty = SubmitOptions()
     for field in options.__struct_fields__:
-        if field not in _WITH_JOB_FILE and getattr(options, field) != getattr(empty, field):
+        if field not in WITH_JOB_FILE and getattr(options, field) != getattr(empty, field):
             raise CallError(
                 f"--{field.replace('_', '-')} does not go with a job file",
                 hint=f"write it into {options.file}",

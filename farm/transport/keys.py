@@ -169,14 +169,15 @@ def load_keypair(path: Path) -> KeyPair:
         raise StorageError(f"key file {path} cannot be opened: {error.strerror}") from None
     # The mode is that of the opened file, so that no swap between check and read counts.
     try:
-        with os.fdopen(handle, "rb") as stream:
-            status = os.fstat(stream.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise StorageError(f"{path} is no regular file; it is not used as a key")
-            _check_private(path, status)
-            data = stream.read(_MAX_FILE_BYTES + 1)
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise StorageError(f"{path} is no regular file; it is not used as a key")
+        _check_private(path, status)
+        data = os.read(handle, _MAX_FILE_BYTES + 1)
     except OSError as error:
         raise StorageError(f"key file {path} cannot be read: {error.strerror}") from None
+    finally:
+        os.close(handle)
     return _parse(path, data)
 
 

@@ -11,7 +11,8 @@ import pytest
 from farm.model.errors import CallError, FrameRangeError, NotBuiltYet
 from farm.model.jobs import JobSpec
 from farm.sdk.jobfile import check_job_here
-from farm.sdk.submit_inputs import SubmitOptions, make_job
+from farm.sdk.submit_inputs import make_job
+from farm.sdk.submit_options import SubmitOptions
 
 
 @pytest.fixture

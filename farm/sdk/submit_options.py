@@ -1,0 +1,72 @@
+"""What people type for `farm submit` and `farm run`, as one record.
+
+What belongs here: the words.  What they mean is ``farm.sdk.submit_inputs``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What was typed; empty or None = not given.
+
+    Attributes:
+        file: Scene, clip, pattern of a sequence, folder of one, or job file.
+        renderer: Name of a renderer.
+        frames: Frame range.
+        chunk: Frames a lease, or ``auto``.
+        filter: ffmpeg filter chain.
+        encode: Codec of the movie.
+        rate: Frames a second of the movie.
+        params: ``KEY=VALUE`` texts.
+        output: ``-o``.
+        program: What stood after ``--``.
+        name: Name of the job.
+        user: Whose job; empty = the key's user.
+        project: Project.
+        priority: 0-100.
+        paused: Start paused.
+        token: Client token.
+        existing: ``overwrite``, ``skip`` or ``refuse``.
+        checks: Picture checks.
+        cores, ram_mib, gpus, vram_mib: Resources of an attempt.
+        pools, site, version, attributes: Where it may run.
+        env: ``KEY=VALUE`` texts.
+        timeout_s: Limit of a chunk.
+        attempts: Failures a frame may have.
+    """
+
+    file: str = ""
+    renderer: str = ""
+    frames: str = ""
+    chunk: str = ""
+    filter: str = ""
+    encode: str = ""
+    rate: str = ""
+    params: tuple[str, ...] = ()
+    output: str = ""
+    program: tuple[str, ...] | None = None
+    name: str = ""
+    user: str = ""
+    project: str = ""
+    priority: int | None = None
+    paused: bool = False
+    token: str = ""
+    existing: str = ""
+    checks: tuple[str, ...] = ()
+    cores: int | None = None
+    ram_mib: int | None = None
+    gpus: int | None = None
+    vram_mib: int | None = None
+    pools: tuple[str, ...] = ()
+    site: str = ""
+    version: str = ""
+    attributes: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    timeout_s: float | None = None
+    attempts: int | None = None
+
+
+#: Options that still mean something beside a job file.
+WITH_JOB_FILE = frozenset({"file", "name", "user", "project", "priority", "paused", "token"})
