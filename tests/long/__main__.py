@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.long import core
+from tests.long import bpy, core
 
-_DRIVERS = {"core": core}
+_DRIVERS = {"bpy": bpy, "core": core}
 
 
 def main() -> int:

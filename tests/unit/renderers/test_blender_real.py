@@ -63,7 +63,7 @@ APPS = {
 def app(request: pytest.FixtureRequest) -> AppInstall:
     found = APPS[request.param]
     if request.param == "bpy" and not found.argv:
-        pytest.skip("needs the bpy wheel; name its interpreter in OVERCRANK_TEST_BPY_PYTHON")
+        pytest.skip("needs the bpy wheel: `python -m tests.long bpy` installs one and runs this")
     need_real(bool(found.argv and found.argv[0]), "Blender: apt install blender")
     return found
 
