@@ -304,6 +304,9 @@ class Link:
         return True
 
     def _pause_s(self) -> float | None:
+        if self._retry_us is None and self._line.connections != self._connection:
+            # It came up after this turn had looked: the news is read already and will wake nobody.
+            return 0.0
         now = self._now_us()
         due: list[int] = []
         if self._ending.is_set():

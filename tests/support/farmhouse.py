@@ -41,7 +41,8 @@ FAST: Mapping[str, float] = {
     "lost_s": 2.0,
     "lease_ttl_s": 1.5,
     "kill_grace_s": 0.5,
-    "restart_grace_s": 2.0,
+    # Longer than 60 s / 30: a client dials a broker that was away at most every 5 s, whatever the scale.
+    "restart_grace_s": 8.0,
 }
 #: Marks every process a house starts in its environment.
 TAG = "OVERCRANK_TEST_HOUSE"
