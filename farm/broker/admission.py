@@ -52,6 +52,8 @@ def admit(source: bytes, role: Role, user: str, now_us: int) -> tuple[SubmitEven
             raise JobFileError(error.message, f"{where}.params") from error
         warnings += renderer.check(step, params)
         if step.version:
+            if not renderer.app:
+                raise JobFileError(f"{renderer.name} has no application to constrain", f"{where}.version")
             check_constraint(step.version)
         input_plans(spec, step, f"{where}.params")
         apps.append(renderer.app)

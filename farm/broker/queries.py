@@ -7,8 +7,11 @@ from collections.abc import Iterable
 import farm
 from farm.broker.state import BrokerState
 from farm.core import meter
-from farm.core.state import Job
+from farm.core.apply import units_of
+from farm.core.rows import BulkRow
+from farm.core.state import Job, Step
 from farm.model.errors import CallError, UnknownName
+from farm.model.frames import format_indices
 from farm.model.ids import parse_address
 from farm.model.roles import Role, check_allowed
 from farm.model.states import NodeState, UnitState
@@ -150,17 +153,24 @@ def _history(s: BrokerState, request: HistoryReq) -> HistoryReply:
             rows += [
                 HistoryRow(
                     at_us=row.at_us,
-                    what=f"{step.address} units {'all' if row.units == '*' else row.units}",
+                    what=_moved(step, row),
                     old=UnitState(row.old).word,
                     new=UnitState(row.new).word,
                     reason=row.reason,
                     who=row.who,
                 )
                 for row in s.store.bulks_of_step(step.id, step.seq)
-                if not request.before_us or row.at_us < request.before_us
+                if row.old != row.new and (not request.before_us or row.at_us < request.before_us)
             ]
     rows.sort(key=lambda row: -row.at_us)
     return HistoryReply(id=request.id, rows=tuple(rows[:limit]))
+
+
+def _moved(step: Step, row: BulkRow) -> str:
+    """The address of what a row moved."""
+    if row.units == "*" or step.frames is None:
+        return step.address
+    return f"{step.address}/{format_indices(step.frames, units_of(row.units))}"
 
 
 def _spend(s: BrokerState, request: SpendReq, role: Role, user: str) -> SpendReply:

@@ -10,6 +10,7 @@ from farm.broker.ports import Store
 from farm.core import meter
 from farm.core.actions import find_units
 from farm.core.apply import DONE, FAILED, RUNNING, units_of
+from farm.core.match import why_nobody
 from farm.core.rows import LeaseRow, ResultRow
 from farm.core.state import Attempt, Farm, Job, Node, Step
 from farm.model.errors import CallError, UnknownName
@@ -110,6 +111,8 @@ class Views:
     def step_row(self, step: Step) -> StepRow:
         """A step as lists show it."""
         mean_s = step.busy_us / step.done_timed / 1e6 if step.done_timed else 0.0
+        waits = step.counts[UnitState.QUEUED] > 0 and not step.counts[RUNNING]
+        nobody = why_nobody(self._farm, step) if waits else ""
         return StepRow(
             name=step.spec.name,
             kind=step.spec.kind,
@@ -118,9 +121,10 @@ class Views:
             frames=str(step.frames) if step.frames is not None else "",
             units=step.units,
             counts=tuple(step.counts),
-            reason=self._step_reason(step),
+            reason=nobody or self._step_reason(step),
             mean_frame_s=mean_s,
             attempts=step.attempt_no,
+            able=not nobody if waits else None,
         )
 
     def _step_reason(self, step: Step) -> str:
@@ -178,9 +182,11 @@ class Views:
             return self._step_reason(step)
         if state == UnitState.QUEUED and unit in step.parked:
             return f"{note}; waits before it is tried again" if note else "waits for its last attempt to end"
-        if state in (UnitState.SKIPPED, UnitState.CANCELED):
-            return step.reason
-        return past.reason if state in (DONE, RUNNING) else note or step.reason or past.reason
+        if state in (DONE, RUNNING):
+            return past.reason
+        moved = max((move for move in past.moves if move[1] == state), default=None)
+        told = moved[2] if moved is not None else step.reason
+        return told if state in (UnitState.SKIPPED, UnitState.CANCELED) else note or told or past.reason
 
     def _history(self, step: Step, wanted: set[int], now_us: int) -> dict[int, _Past]:
         """What is stored of units: attempts, nodes, times, their share of each attempt's cost."""
@@ -214,6 +220,10 @@ class Views:
         for row in results:
             if row.unit in wanted:
                 _take_result(past.setdefault(row.unit, _Past()), row)
+        for bulk in self._store.bulks_of_step(step.id, step.seq):
+            if bulk.old != bulk.new:
+                for unit in wanted if bulk.units == "*" else wanted.intersection(units_of(bulk.units)):
+                    past.setdefault(unit, _Past()).moves.append((bulk.seq, bulk.new, bulk.reason))
         return past
 
     def attempt_rows(self, step: Step, units: set[int] | None, now_us: int) -> list[AttemptRow]:
@@ -379,6 +389,8 @@ class _Past(msgspec.Struct):
     reason: str = ""
     warning: str = ""
     files: tuple[FileFacts, ...] = ()
+    #: Moves of many units at once that may have moved this one: number, new state, reason.
+    moves: list[tuple[int, int, str]] = []
 
 
 def _take_result(entry: _Past, row: ResultRow) -> None:

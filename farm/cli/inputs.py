@@ -45,7 +45,7 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="renderer (default: by FILE; see `farm schema renderers`)",
     )
-    add("--frames", default="", metavar="RANGE", help="frames, e.g. 1-100, 1-100x5 or 1-10,20,30-40")
+    add("--frames", metavar="RANGE", help="frames, e.g. 1-100, 1-100x5 or 1-10,20,30-40")
     add("--chunk", default="", metavar="N", help="frames in a lease (default: auto)")
     add("--filter", default="", metavar="CHAIN", help="ffmpeg filter chain for a clip or a sequence")
     add("--encode", default="", metavar="CODEC", help="make a movie: h264, ffv1 (lossless)")
@@ -97,7 +97,7 @@ def submit_options(arguments: argparse.Namespace) -> SubmitOptions:
     return SubmitOptions(
         file=arguments.file,
         renderer=arguments.renderer,
-        frames=arguments.frames,
+        frames=_frames(arguments.frames),
         chunk=arguments.chunk,
         filter=arguments.filter,
         encode=arguments.encode,
@@ -142,6 +142,13 @@ def make_checked_job(arguments: argparse.Namespace) -> tuple[JobSpec, list[str]]
     job, warnings = make_job(submit_options(arguments))
     mapper = path_mapper(load_client_options(farm_name(arguments.farm)).path_rules)
     return job, warnings + check_job_here(job, mapper)
+
+
+def _frames(text: str | None) -> str:
+    """What was typed; an empty range is refused, since a script with an empty variable means none."""
+    if text is not None and not text.strip():
+        raise CallError("--frames is empty", hint="leave it out, or name frames, e.g. --frames 1-100")
+    return text or ""
 
 
 def _mib(text: str, flag: str) -> int | None:

@@ -30,6 +30,11 @@ class Outcome(msgspec.Struct, kw_only=True):
         spec: The job file.
         frames: All units by step name.
         step: The step the frame figures are of: the first per-frame one, else the first.
+        chunks: Attempts of that step.
+        movie: Path of the movie, empty if the job makes none.
+        movie_frames: Its frames, counted here; None while it is not done.
+        movie_trouble: Why they could not be counted.
+        charges: What all attempts of the job cost, by node, in nano-USD.
     """
 
     job: JobRow
@@ -40,6 +45,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     movie: str
     movie_frames: int | None
     movie_trouble: str
+    charges: dict[str, int]
 
 
 def collect(farm: Farm, number: int) -> Outcome:
@@ -68,7 +74,15 @@ def collect(farm: Farm, number: int) -> Outcome:
         movie=movie,
         movie_frames=count,
         movie_trouble=trouble,
+        charges=_charges(farm, number),
     )
+
+
+def _charges(farm: Farm, number: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in farm.attempts(f"J{number}", limit=5000).attempts:
+        found[row.node] = found.get(row.node, 0) + row.charge_nano
+    return found
 
 
 def _movie(spec: JobSpec) -> str:
@@ -125,20 +139,21 @@ def output_of(outcome: Outcome) -> str:
 
 
 def per_node(outcome: Outcome) -> dict[str, dict[str, Any]]:
-    """By node: frames done of the main step, their seconds, their cost."""
-    nodes: dict[str, dict[str, Any]] = {}
+    """By node: frames done of the main step, their share and seconds; what all its attempts cost."""
+    nodes: dict[str, dict[str, Any]] = {
+        name: {"frames": 0, "busy_s": 0.0, "cost_nano": charge} for name, charge in outcome.charges.items()
+    }
     for row in outcome.frames[outcome.step.name]:
         if row.state != "done" or not row.node:
             continue
         entry = nodes.setdefault(row.node, {"frames": 0, "busy_s": 0.0, "cost_nano": 0})
         entry["frames"] += 1
         entry["busy_s"] += row.elapsed_s or 0.0
-        entry["cost_nano"] += row.cost_nano
     done = sum(entry["frames"] for entry in nodes.values())
     return {
         name: {
             "frames": entry["frames"],
-            "share": round(entry["frames"] / done, 4),
+            "share": round(entry["frames"] / max(1, done), 4),
             "busy_s": round(entry["busy_s"], 3),
             "spend_usd": usd_text(entry["cost_nano"]),
         }
@@ -153,7 +168,7 @@ def document(outcome: Outcome) -> dict[str, Any]:
         "job": f"J{outcome.job.job}",
         "state": outcome.job.state,
         "output": output_of(outcome),
-        "movie": outcome.movie or None,
+        "movie": outcome.movie if outcome.movie_frames is not None else None,
         "frames_planned": len(rows),
         "frames_done": sum(row.state == "done" for row in rows),
         "movie_frames": outcome.movie_frames,

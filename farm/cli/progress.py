@@ -142,6 +142,12 @@ def make_bar(console: Console) -> Bar:
     return RichBar(console) if console.err.isatty() else PlainBar(console)
 
 
+def is_hopeless(row: JobRow) -> bool:
+    """Whether nothing runs and no node in service could ever take what is queued."""
+    waiting = [step for step in row.steps if step.counts[UnitState.QUEUED]]
+    return not row.running and bool(waiting) and all(step.able is False for step in waiting)
+
+
 def wait_for_job(
     farm: Farm, job: int, console: Console, bar: Bar | None = None, *, hopeless_s: float | None = None
 ) -> JobRow:
@@ -152,8 +158,8 @@ def wait_for_job(
         job: Job number.
         console: Where progress goes (standard error).
         bar: How it is shown; default by the terminal.
-        hopeless_s: Also end once for so many seconds nothing runs and no node takes work; None waits for
-            nodes to come, as one does on a farm that others run.
+        hopeless_s: Also end once for so many seconds nothing runs and no node could take what is queued;
+            None waits for nodes to come, as one does on a farm that others run.
 
     Returns:
         The job as it ended.
@@ -172,7 +178,7 @@ def wait_for_job(
             shown.show(row)
             if has_ended(row):
                 break
-            if hopeless_s is None or row.running or any(node.enabled for node in mirror.nodes.values()):
+            if hopeless_s is None or not is_hopeless(row):
                 hopeless_since_s = None
             elif hopeless_since_s is None:
                 hopeless_since_s = time.monotonic()

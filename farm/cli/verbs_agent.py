@@ -15,11 +15,17 @@ from farm.model.errors import CallError, FarmUnreachable
 if TYPE_CHECKING:
     import argparse
     import subprocess
+    import threading
     from pathlib import Path
 
     from farm.cli.console import Console
     from farm.config.options import AgentOptions
     from farm.config.places import Endpoint, Places
+
+#: An agent that lived shorter than this has not begun its work.
+QUICK_S = 10.0
+#: How often in a row an agent may end so before it is left alone.
+QUICK_MOST = 3
 
 _FLAGS = (
     ("--agents", "agents", "N", "agents on this machine; cores, memory and GPUs are split evenly"),
@@ -87,7 +93,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     if not console.json:
         console.line(f"{len(files)} agents join farm {name} at {endpoint.control}; Ctrl-C stops them")
         console.flush()
-    return _tend([_start(file) for file in files], stop)
+    return _tend(files, stop)
 
 
 def _label() -> str:
@@ -219,26 +225,48 @@ def _start(options: Path) -> tuple[subprocess.Popen[bytes], int]:
     return process, write
 
 
-def _tend(agents: list[tuple[subprocess.Popen[bytes], int]], stop: object) -> int:
-    """Waits until all agents have ended, or until told to end them; returns 1 if one failed."""
+def _tend(options: list[Path], stop: threading.Event) -> int:
+    """Runs one process per options file until told to end; one that dies is said so and started again.
+
+    Returns:
+        0 when all ended as they were told, else the code of one that would not start again.
+    """
+    import logging
     import os
     import signal
-    import threading
+    import time
 
-    assert isinstance(stop, threading.Event)
-    told = 0
-    while any(process.poll() is None for process, _ in agents):
+    log = logging.getLogger("overcrank.agent")
+    agents = {path: _start(path) for path in options}
+    quick = dict.fromkeys(options, 0)
+    begun = dict.fromkeys(options, time.monotonic())
+    told = False
+    code = 0
+    while agents:
         if stop.wait(0.2):
             stop.clear()
-            told += 1
-            for process, _ in agents:
+            told = True
+            for process, _ in agents.values():
                 if process.poll() is None:
                     # A second request is passed on: it forces what still runs.
                     process.send_signal(signal.SIGTERM)
-    for _, leash in agents:
-        os.close(leash)
-    codes = [process.returncode for process, _ in agents]
-    return 0 if all(code == 0 for code in codes) else max((code for code in codes if code > 0), default=1)
+        for path, (process, leash) in list(agents.items()):
+            if process.poll() is None:
+                continue
+            os.close(leash)
+            del agents[path]
+            if told:
+                code = code or max(0, process.returncode)
+                continue
+            quick[path] = quick[path] + 1 if time.monotonic() - begun[path] < QUICK_S else 0
+            log.error("agent-ended agent=%s code=%s", path.parent.name, process.returncode)
+            if process.returncode > 0 and quick[path] >= QUICK_MOST:
+                # It says itself what is wrong (a key, a folder, an option): again would be the same.
+                code = process.returncode
+                continue
+            begun[path] = time.monotonic()
+            agents[path] = _start(path)
+    return code
 
 
 COMMANDS = {

@@ -251,8 +251,8 @@ def _spend_cells(line: wire.SpendLine) -> tuple[str, ...]:
         usd_text(line.useful_nano),
         usd_text(line.waste_nano),
         usd_text(line.idle_nano),
-        duration_text(line.busy_s),
-        str(line.frames),
+        duration_text(line.busy_s) if line.frames else NOTHING,
+        str(line.frames) if line.frames else NOTHING,
     )
 
 

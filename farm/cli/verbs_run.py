@@ -62,12 +62,9 @@ def render(private: PrivateFarm, job: JobSpec, console: Console) -> int:
             console.note(f"J{number} is canceled")
             raise
         result = outcome.collect(farm, number)
-        drained = [
-            f"{node.name} is drained: {node.reason}" for node in farm.nodes().nodes if not node.enabled
-        ]
-    if result.job.state in ("queued", "blocked"):
-        for line in drained:
-            console.note(f"farm: {line}")
+    for step in result.job.steps:
+        if step.able is False:
+            console.note(f"farm: J{number}/{step.name}: {step.reason}")
     if console.json:
         console.document(outcome.document(result))
     else:

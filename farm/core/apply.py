@@ -338,7 +338,9 @@ def apply_bulk(farm: Farm, row: BulkRow) -> None:
     else:
         for unit in units:
             step.set_state(unit, row.new)
-    step.reason = row.reason
+    if units is None:
+        # Of a part of the step people are told by its own row, not by the step.
+        step.reason = row.reason
     step.last_us = row.at_us
     step.job.note_end(row.at_us)
     if row.new == QUEUED:

@@ -84,6 +84,28 @@ def able_nodes(farm: Farm, step: Step) -> list[Node]:
     ]
 
 
+def why_nobody(farm: Farm, step: Step, most: int = 3) -> str:
+    """Why no node in service could ever take the step; "" when one could."""
+    told: list[str] = []
+    shape = step.shape
+    if shape is None:
+        return ""
+    for node in farm.nodes.values():
+        if node.forgotten:
+            continue
+        if not node.enabled:
+            reason = f"is drained ({node.reason})" if node.reason else "is drained"
+        elif node.state not in (NodeState.ONLINE, NodeState.SUSPECT):
+            reason = f"is {node.state.value}"
+        else:
+            reason = refusal(shape, node)
+            if not reason:
+                return ""
+        if len(told) < most:
+            told.append(f"{node.name} {reason}")
+    return "no node can take it: " + "; ".join(told or ["the farm has none"])
+
+
 def preferred_nodes(farm: Farm, step: Step) -> list[Node]:
     """Able nodes that did not fail too often for the step; all able ones when each of them did."""
     able = able_nodes(farm, step)

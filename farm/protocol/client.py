@@ -14,7 +14,10 @@ import msgspec
 
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A step as lists show it; ``counts`` has one figure per UnitState value."""
+    """A step as lists show it; ``counts`` has one figure per UnitState value.
+
+    ``able``: whether any node in service could ever take it; None while it needs none.
+    """
 
     name: str
     kind: str
@@ -26,6 +29,7 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     mean_frame_s: float = 0.0
     attempts: int = 0
+    able: bool | None = None
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -345,7 +345,7 @@ class Farm:
         """
         answer = self._ask_bulk(lambda id_: PreviewGetMsg(id=id_, job=job, step=step, unit=unit), PreviewMsg)
         if not answer.data:
-            raise UnknownName(f"there is no preview of unit {unit} of J{job}/{step} yet")
+            raise UnknownName(f"there is no preview of that frame of J{job}/{step} yet")
         return answer.data
 
     # -- inside --------------------------------------------------------------------------------------

@@ -376,6 +376,9 @@ class _Maker:
             fields["timeout_s"] = options.timeout_s
         if options.attempts is not None:
             fields["attempts"] = options.attempts
+        if renderer == "command":
+            # A program that is named by a relative path, or reads one, means the folder it was typed in.
+            fields["cwd"] = self._folder
         return StepSpec(
             name=name,
             renderer=renderer,

@@ -162,6 +162,7 @@ def test_a_broker_that_was_killed_cannot_be_reached(new_house: Callable[..., Far
     assert house.farm("status").returncode == 3
 
 
+@pytest.mark.slow
 def test_run_leaves_a_result_and_nothing_running(tmp_path: Path, new_house: Callable[..., Farmhouse]) -> None:
     house = new_house()
     env = house.home_env(tmp_path / "home" / "config", tmp_path / "home" / "state")
@@ -231,6 +232,7 @@ def test_ctrl_c_cancels_a_run(tmp_path: Path, new_house: Callable[..., Farmhouse
     assert not [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_leaves_nothing_running(
     tmp_path: Path, new_house: Callable[..., Farmhouse]
 ) -> None:

@@ -268,6 +268,7 @@ def test_a_frame_that_takes_too_long_times_out_with_its_children(shared: Farmhou
     assert folder_names(pattern) == set()
 
 
+@pytest.mark.slow
 def test_memory_far_over_the_node_s_is_killed_as_oom_ram(
     new_house: Callable[..., Farmhouse], tmp_path: Path
 ) -> None:

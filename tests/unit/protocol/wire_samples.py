@@ -96,6 +96,7 @@ STEP_ROW = {
     "reason": "",
     "mean_frame_s": 1.5,
     "attempts": 9,
+    "able": None,
 }
 JOB_ROW = {
     "job": 12,
