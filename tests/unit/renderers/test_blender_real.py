@@ -59,11 +59,10 @@ APPS = {
 }
 
 
-@pytest.fixture(params=["exe", "bpy"])
+# The wheel (1 GB) belongs to the long tier: `python -m tests.long bpy` installs one and names it.
+@pytest.fixture(params=["exe", "bpy"] if APPS["bpy"].argv else ["exe"])
 def app(request: pytest.FixtureRequest) -> AppInstall:
     found = APPS[request.param]
-    if request.param == "bpy" and not found.argv:
-        pytest.skip("needs the bpy wheel: `python -m tests.long bpy` installs one and runs this")
     need_real(bool(found.argv and found.argv[0]), "Blender: apt install blender")
     return found
 
