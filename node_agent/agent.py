@@ -281,7 +281,7 @@ class Agent:
             apps=tuple(AppInfo(app.name, app.version) for group in site.apps.values() for app in group),
             renderers=tuple(name for name in names if name not in site.denied),
             attributes={"os": "linux", **options.attributes},
-            slice=options.slice_index,
+            slice=options.number if options.number >= 0 else options.slice_index,
             slices=options.slice_count,
             software=_software(),
         )

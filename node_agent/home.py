@@ -39,6 +39,30 @@ def lock_state(state: Path) -> int:
     return handle
 
 
+def claim(folder: Path) -> int | None:
+    """Takes a state folder for whoever starts its agent; the handle holds it, None when it is in use.
+
+    Raises:
+        StorageError: The folder cannot be used.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(folder / "starter.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        agent = os.open(folder / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StorageError(f"the agent's folder {folder} cannot be used: {error.strerror}") from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The agent of an earlier starter may not be gone yet.
+        fcntl.flock(agent, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        return None
+    finally:
+        os.close(agent)
+    return handle
+
+
 def agent_id(state: Path) -> str:
     """The agent's own random id, made once per state folder.
 

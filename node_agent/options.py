@@ -27,8 +27,9 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         broker_key: The broker's public key.
         pool: Pool of the key; for people, the broker knows it better.
         site: Site of the key, likewise.
-        slice_index: Which slice of the machine this is, from 0.
+        slice_index: Which of the equal slices of the machine this is, from 0.
         slice_count: How many agents share the machine.
+        number: Number of this agent among all that share its key; -1 = ``slice_index``.
         cores: Logical processors of the machine given to the farm, 0 = all (before slicing).
         ram_mib: Memory of the machine given to the farm, 0 = all (before slicing).
         attributes: Attributes of the node.
@@ -58,6 +59,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     site: str = ""
     slice_index: int = 0
     slice_count: int = 1
+    number: int = -1
     cores: int = 0
     ram_mib: int = 0
     attributes: dict[str, str] = {}

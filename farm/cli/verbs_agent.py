@@ -63,6 +63,7 @@ def _setup(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace, console: Console) -> int:
     import logging
+    import os
     import threading
 
     from farm.config.load import load_agent_options
@@ -84,16 +85,53 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     options = load_agent_options(name, {key: value for key, value in flags.items() if value is not None})
     start_logging(options.log_level)
     places = Places(name)
-    endpoint = _endpoint_and_key(places, name, arguments)
+    endpoint, key_file = _endpoint_and_key(places, name, arguments)
     stop = threading.Event()
     on_signals(stop.set)
     hold_leash(arguments.leash, stop.set)
-    files = [_write_options(places, endpoint, options, arguments, index) for index in range(options.agents)]
+    folders, claims = _claim(places, key_file, options.agents)
+    files = [
+        _write_options(folder, number, key_file, endpoint, options, arguments, index)
+        for index, (number, folder) in enumerate(folders)
+    ]
     logging.getLogger("overcrank.agent").info("starting farm=%s agents=%s", name, len(files))
     if not console.json:
         console.line(f"{len(files)} agents join farm {name} at {endpoint.control}; Ctrl-C stops them")
         console.flush()
-    return _tend(files, stop)
+    try:
+        return _tend(files, stop)
+    finally:
+        for handle in claims:
+            os.close(handle)
+
+
+def _claim(places: Places, key_file: Path, count: int) -> tuple[list[tuple[int, Path]], list[int]]:
+    """State folders that no other agent of this farm and key uses: (number, folder) and their locks."""
+    from node_agent.home import claim
+
+    # Agents of another pool have another key; their folders are kept apart, as their outboxes are theirs.
+    group = key_file.stem.removeprefix("agent").lstrip("-")
+    folders: list[tuple[int, Path]] = []
+    claims: list[int] = []
+    number = 0
+    while len(folders) < count:
+        folder = places.state / "agents" / (f"{group}-{number}" if group else str(number))
+        handle = claim(folder)
+        if handle is not None:
+            folders.append((number, folder))
+            claims.append(handle)
+        number += 1
+    return folders, claims
+
+
+def _key_file(places: Places, arguments: argparse.Namespace) -> Path:
+    """The agents' key on the broker's own machine: one for each pool and site they are started in."""
+    import hashlib
+
+    if not arguments.pool and not arguments.site:
+        return places.agent_key
+    name = hashlib.sha256(f"{arguments.pool}\0{arguments.site}".encode()).hexdigest()[:12]
+    return places.config / f"agent-{name}.key"
 
 
 def _label() -> str:
@@ -102,8 +140,8 @@ def _label() -> str:
     return platform.node() or "agent"
 
 
-def _endpoint_and_key(places: Places, name: str, arguments: argparse.Namespace) -> Endpoint:
-    """Where the broker is.  On its own machine the agents' key is made known to it here.
+def _endpoint_and_key(places: Places, name: str, arguments: argparse.Namespace) -> tuple[Endpoint, Path]:
+    """Where the broker is, and the agents' key; on the broker's own machine that is made known to it here.
 
     Raises:
         FarmUnreachable: No broker runs here and no farm was joined.
@@ -116,7 +154,8 @@ def _endpoint_and_key(places: Places, name: str, arguments: argparse.Namespace) 
         from farm.sdk.client import Farm
 
         places.make()
-        pair = load_or_create_keypair(places.agent_key)
+        key_file = _key_file(places, arguments)
+        pair = load_or_create_keypair(key_file)
         with Farm.connect(name) as farm:
             farm.keys(
                 "keys-add",
@@ -126,12 +165,12 @@ def _endpoint_and_key(places: Places, name: str, arguments: argparse.Namespace) 
                 pool=arguments.pool,
                 site=arguments.site,
             )
-        return local
+        return local, key_file
     joined = read_endpoint(places.joined)
     if joined is not None and places.agent_key.exists():
         if arguments.pool or arguments.site:
             raise CallError("pool and site are fixed by the join token", hint="invite with --pool and --site")
-        return joined
+        return joined, places.agent_key
     raise FarmUnreachable(
         f"no broker of farm {name} runs here and no agent's key was joined",
         hint="start `farm broker`, or join with `farm agent --join TOKEN`",
@@ -139,7 +178,13 @@ def _endpoint_and_key(places: Places, name: str, arguments: argparse.Namespace) 
 
 
 def _write_options(
-    places: Places, endpoint: Endpoint, options: AgentOptions, arguments: argparse.Namespace, index: int
+    folder: Path,
+    number: int,
+    key_file: Path,
+    endpoint: Endpoint,
+    options: AgentOptions,
+    arguments: argparse.Namespace,
+    index: int,
 ) -> Path:
     import platform
 
@@ -148,7 +193,6 @@ def _write_options(
     from node_agent.options import write_options
 
     base = options.node_name or platform.node() or "node"
-    folder = places.state / "agents" / str(index)
     file = folder / "options.json"
     write_options(
         file,
@@ -157,7 +201,8 @@ def _write_options(
             state_dir=str(folder),
             control=endpoint.control,
             bulk=endpoint.bulk,
-            key_file=str(places.agent_key),
+            key_file=str(key_file),
+            number=number,
             broker_key=endpoint.public,
             pool=arguments.pool,
             site=arguments.site,

@@ -192,7 +192,7 @@ class _Maker:
                 )
             return [self._clip(path)]
         pattern, frames = find_sequence(path, options.frames, options.file)
-        self.name = _stem(basename_of(pattern).replace("#", "").replace(".", " ").strip() or "sequence")
+        self.name = _stem(pattern) or "sequence"
         if not options.filter:
             if options.renderer == "ffmpeg" and not (options.encode or self._wants_movie()):
                 raise CallError(
