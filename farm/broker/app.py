@@ -18,7 +18,7 @@ from farm.broker.state import Addresses, BrokerState
 from farm.config.options import BrokerOptions
 from farm.config.places import Endpoint, Places
 from farm.config.rules import read_path_rules
-from farm.core.checkpoint import Stored, restore
+from farm.core.checkpoint import restore
 from farm.core.core import Core
 from farm.core.events import RestartEvent
 from farm.core.state import Settings
@@ -227,8 +227,7 @@ def _raise_file_limit() -> None:
 
 def restore_core(store: Store, settings: Settings) -> Core:
     """The core as the store remembers it."""
-    image = store.load()
-    stored = Stored(**{name: getattr(image, name) for name in Stored.__struct_fields__})
+    stored = store.load()
     after = stored.checkpoint.seq if stored.checkpoint is not None else 0
     farm = restore(settings, stored, store.replay(after), store.last_seq(), store.last_attempt())
     return Core(farm=farm)

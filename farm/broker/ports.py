@@ -7,46 +7,15 @@ from typing import Protocol
 
 import msgspec
 
+from farm.core.checkpoint import Stored
 from farm.core.rows import (
     AnyRow,
     BulkRow,
-    CheckpointRow,
     HistoryRow,
-    JobRow,
     JobStateRow,
     LeaseRow,
-    MeterRow,
-    NodeRow,
     ResultRow,
-    SpecRow,
-    StepMapRow,
-    StepRow,
-    VerifyRow,
 )
-
-
-class Image(msgspec.Struct):
-    """Everything a restart needs, as rows.
-
-    Attributes:
-        jobs, steps, nodes, meters, maps: The current row of each.
-        checkpoint: The last checkpoint, None when there was none.
-        states: All job state changes in order (they are few).
-        specs: The last specification row of each step.
-        verify: Verify requests that are not settled.
-        open_leases: Lease rows of attempts the checkpoint names as open.
-    """
-
-    jobs: list[JobRow]
-    steps: list[StepRow]
-    nodes: list[NodeRow]
-    meters: list[MeterRow]
-    maps: list[StepMapRow]
-    checkpoint: CheckpointRow | None
-    states: list[JobStateRow]
-    specs: list[SpecRow]
-    verify: list[VerifyRow]
-    open_leases: list[LeaseRow]
 
 
 class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +41,7 @@ class Store(Protocol):
         """Stores all rows in one durable transaction, or none."""
         ...
 
-    def load(self) -> Image:
+    def load(self) -> Stored:
         """Reads what a restart needs, less the rows to replay."""
         ...
 

@@ -124,7 +124,16 @@ def _step_row(farm: Farm, step: Step) -> StepMapRow:
 
 
 class Stored(msgspec.Struct):
-    """What a restart starts from; see ``farm.broker.ports.Image`` (the shell converts)."""
+    """What a restart starts from, less the rows to replay.
+
+    Attributes:
+        jobs, steps, nodes, meters, maps: The current row of each.
+        checkpoint: The last checkpoint, None when there was none.
+        states: All job state changes in order (they are few).
+        specs: The last specification row of each step.
+        verify: Verify requests that are not settled.
+        open_leases: Lease rows of attempts the checkpoint names as open.
+    """
 
     jobs: list[JobRow]
     steps: list[StepRow]

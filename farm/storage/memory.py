@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from farm.broker.ports import Image, KeyRecord
+from farm.broker.ports import KeyRecord
+from farm.core.checkpoint import Stored
 from farm.core.rows import (
     AnyRow,
     BulkRow,
@@ -132,11 +133,11 @@ class MemoryStore:
 
     # -- restart --
 
-    def load(self) -> Image:
+    def load(self) -> Stored:
         """Reads what a restart needs, less the rows to replay."""
         checkpoints = sorted(self._all(CheckpointRow), key=lambda row: row.seq)
         checkpoint = checkpoints[-1] if checkpoints else None
-        return Image(
+        return Stored(
             jobs=self._all(JobRow),
             steps=self._all(StepRow),
             nodes=self._all(NodeRow),

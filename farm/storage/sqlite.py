@@ -21,7 +21,8 @@ from typing import Any, NoReturn, Self, TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from farm.broker.ports import Image, KeyRecord
+from farm.broker.ports import KeyRecord
+from farm.core.checkpoint import Stored
 from farm.core.rows import (
     AnyRow,
     BulkRow,
@@ -163,11 +164,11 @@ class SqliteStore:
 
     # -- restart --
 
-    def load(self) -> Image:
+    def load(self) -> Stored:
         """Reads what a restart needs, less the rows to replay."""
         checkpoints = self._rows(CheckpointRow, "ORDER BY seq DESC LIMIT 1")
         checkpoint = checkpoints[0] if checkpoints else None
-        return Image(
+        return Stored(
             jobs=self._rows(JobRow, "ORDER BY id"),
             steps=self._rows(StepRow, "ORDER BY id"),
             nodes=self._rows(NodeRow, "ORDER BY id"),

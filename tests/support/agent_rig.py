@@ -20,7 +20,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import OpenImageIO as oiio  # noqa: N813 - the name all its documentation uses
-import pytest
 
 from farm.model.errors import FarmUnreachable
 from farm.model.ids import KeyText
@@ -56,6 +55,7 @@ from node_agent.options import AgentOptions, write_options
 from node_agent.outputs import Hooks
 from node_agent.plan import Site
 from node_agent.probe import HardwareFacts
+from tests.support.real import require
 
 PATIENCE_S = 20.0
 #: Lease times of the tests: a thirtieth of the farm's.
@@ -435,8 +435,7 @@ def small_disk(folder: Path, size_kib: int = 1024, options: str = "") -> Iterato
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", flags, "tmpfs", str(folder)], capture_output=True, check=False
     )
-    if mounted.returncode != 0:
-        pytest.skip("mounting a small disk needs root")
+    require(mounted.returncode == 0, "a small disk of its own", "run as root, with mount")
     try:
         yield folder
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from farm.core import invariants
-from farm.core.checkpoint import Stored, restore
+from farm.core.checkpoint import restore
 from farm.core.core import Core
 from farm.core.events import (
     ActEvent,
@@ -52,8 +52,7 @@ RESTART = "restart"
 
 def load(store: MemoryStore, settings: Settings) -> Farm:
     """The farm as the store remembers it."""
-    image = store.load()
-    stored = Stored(**{name: getattr(image, name) for name in Stored.__struct_fields__})
+    stored = store.load()
     after = stored.checkpoint.seq if stored.checkpoint is not None else 0
     return restore(settings, stored, store.replay(after), store.last_seq(), store.last_attempt())
 

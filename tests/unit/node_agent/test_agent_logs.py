@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from farm.model.errors import StorageError
 from node_agent.logs import MAX_READ_BYTES, LogSpool
+from tests.support.real import require
 
 
 def read_all(spool: LogSpool, piece: int = MAX_READ_BYTES) -> bytes:
@@ -115,8 +116,7 @@ def test_an_agent_that_restarts_goes_on_after_the_end(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_does_not_raise_but_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("needs /dev/full")
+    require(Path("/dev/full").exists(), "/dev/full")
     with LogSpool(tmp_path / "a.log") as spool:
         spool.append(b"fits\n")
         full = os.open("/dev/full", os.O_WRONLY)

@@ -17,6 +17,7 @@ from farm.model.errors import StorageError
 from farm.storage.logs import LogStore
 from farm.storage.previews import PreviewStore
 from farm.storage.sqlite import SqliteStore
+from tests.support.real import require
 from tests.unit.storage.samples import Writer
 
 ROOT = Path(__file__).parents[3]
@@ -27,8 +28,9 @@ BATCH = 25
 def small_disk() -> Iterator[Path]:
     """A file system of 1 MiB."""
     mount, unmount = shutil.which("mount"), shutil.which("umount")
-    if mount is None or unmount is None or os.geteuid() != 0:
-        pytest.skip("needs root and mount, to have a small disk that fills up")
+    require(mount and unmount and os.geteuid() == 0, "a small disk that fills up", "run as root, with mount")
+    assert mount is not None
+    assert unmount is not None
     folder = Path(tempfile.mkdtemp(prefix="overcrank-small-"))
     made = subprocess.run(
         [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)],
@@ -38,7 +40,7 @@ def small_disk() -> Iterator[Path]:
     )
     if made.returncode != 0:
         folder.rmdir()
-        pytest.skip(f"needs a tmpfs of its own: {made.stderr.strip()}")
+    require(made.returncode == 0, "a tmpfs of its own", made.stderr.strip())
     try:
         yield folder
     finally:
