@@ -58,7 +58,7 @@ def test_a_version_of_no_application_and_an_empty_range_are_refused(shared: Farm
 def test_a_part_of_a_step_is_told_by_its_frames_and_its_own_reason(
     shared: Farmhouse, renders: Renders
 ) -> None:
-    number = shared.admin.submit(renders.job("11-20", paused=True)).job
+    number = shared.admin.submit(renders.job("11-20", job={"paused": True})).job
     shared.admin.act("skip", f"J{number}/render/19-20", reason="not needed")
     shared.admin.act("cancel", f"J{number}/render/18", reason="too dark")
     rows = shared.admin.frames(f"J{number}").steps["render"]
