@@ -11,7 +11,7 @@ from pathlib import Path
 
 from farm.model.errors import OvercrankError
 from node_agent.options import read_options
-from node_agent.run import run_agent, setup_logging
+from node_agent.run import RESTART, run_agent, setup_logging
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,10 +25,24 @@ def main(argv: list[str] | None = None) -> int:
     try:
         options = read_options(arguments.options)
         setup_logging(options.log_level)
-        return run_agent(options)
+        code = run_agent(options)
+        if code == RESTART:
+            _start_anew(arguments.leash)
+        return code
     except OvercrankError as error:
         sys.stderr.write(f"agent: {error}\n")
         return error.exit_code
+
+
+def _start_anew(leash: int | None) -> None:
+    """Becomes a new agent in this very process; whoever started it sees no difference and still holds it."""
+    if leash is not None:
+        os.set_inheritable(leash, True)
+    sys.stderr.flush()
+    try:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    except OSError as error:
+        sys.stderr.write(f"agent: cannot start anew after the update: {error.strerror}\n")
 
 
 def _hold(leash: int) -> None:

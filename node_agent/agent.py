@@ -18,7 +18,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -34,8 +33,9 @@ from farm.renderers.registry import get_renderer, renderers
 from farm.transport.keys import load_keypair
 from node_agent.apps import probe_apps
 from node_agent.attempt import Attempt
+from node_agent.crew import Crew
 from node_agent.desk import Desk
-from node_agent.home import agent_id, lock_state, make_scratch
+from node_agent.home import ScratchFolders, agent_id, lock_state, make_scratch
 from node_agent.keeper import Keeper
 from node_agent.ledger import Workshop, discard, sweep
 from node_agent.line import Line, ZmqLine
@@ -48,7 +48,9 @@ from node_agent.outputs import Hooks
 from node_agent.pixels import Pixels
 from node_agent.plan import Plan, Planner, Site
 from node_agent.previews import Previewer
-from node_agent.probe import HardwareFacts, probe_hardware, slice_facts
+from node_agent.probe import HardwareFacts, offered_disk_mib, probe_hardware, slice_facts
+from node_agent.proctree import AGENT_TAG
+from node_agent.selfupdate import SelfUpdate
 from node_agent.supervisor import ProcessHandle, Supervisor, kill_leftovers
 from node_agent.uploads import Uploader
 
@@ -97,7 +99,7 @@ class Spawners:
                 self._supervisor = Supervisor(self._agent_id)
                 self._supervisor.start()
             supervisor = self._supervisor
-        return supervisor.spawn(argv, env, cwd, tag, output_fd, stdin_fd, on_exit=on_exit)
+        return supervisor.spawn(argv, env, cwd, tag, output_fd, stdin_fd, on_exit=on_exit, wait=False)
 
     @property
     def pid(self) -> int:
@@ -144,7 +146,7 @@ class Agent:
         self._draining = ""
         self._attempts: dict[int, Attempt] = {}
         self._threads: list[threading.Thread] = []
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="attempt")
+        self._crew = Crew(_THREADS, "attempt")
         self._control = control
         self._bulk = bulk
         self._site = planner_site
@@ -167,6 +169,17 @@ class Agent:
             options.slice_count,
         )
         self.spawners = Spawners(self.agent_id)
+        #: Called when the software was updated: the agent must be ended and started anew.
+        self.on_updated: Callable[[], None] = lambda: None
+        self.updates = SelfUpdate(
+            options.update_command,
+            self._state,
+            agent_tag={AGENT_TAG: self.agent_id},
+            installed=_software,
+            changed=lambda: self.link.greet_again(),
+            ready=lambda: self.on_updated(),
+            timeout_s=options.update_timeout_s,
+        )
 
     def _with_overrides(self, hardware: HardwareFacts) -> HardwareFacts:
         options = self.options
@@ -174,6 +187,8 @@ class Agent:
             hardware,
             cores=min(options.cores, hardware.cores) if options.cores else hardware.cores,
             ram_mib=min(options.ram_mib, hardware.ram_mib) if options.ram_mib else hardware.ram_mib,
+            disk_mib=options.disk_mib or offered_disk_mib(hardware.disk_free_mib),
+            tokens=options.tokens,
         )
 
     # -- start --
@@ -198,10 +213,10 @@ class Agent:
             desk=self.desk,
             planner=self.planner,
             spawner=self.spawners,
-            scratch_root=self._scratch,
+            scratch=ScratchFolders(self._scratch),
             open_log=self.uploader.open_log,
             log_ended=self.uploader.log_ended,
-            start_thread=self._pool.submit,
+            start_thread=self._crew.start,
             previews=self._previews,
             exit_grace_s=options.exit_grace_s,
             env=options.env,
@@ -224,6 +239,7 @@ class Agent:
                 welcome=self._welcome,
                 other_farm=self._other_farm,
                 cut=lambda: self._submit(self.outbox.harden),
+                update=self.updates.ask,
             ),
             software=_software(),
             instance=os.urandom(8).hex(),
@@ -284,15 +300,18 @@ class Agent:
             slice=options.number if options.number >= 0 else options.slice_index,
             slices=options.slice_count,
             software=_software(),
+            updates=self.updates.able,
         )
 
     # -- called by the link; each returns at once --
 
     def _facts_now(self) -> NodeFacts:
+        told = self.updates.facts
+        facts = msgspec.structs.replace(self.facts, update_no=told.rollout, update_failure=told.failure[:500])
         if not self._draining:
-            return self.facts
+            return facts
         # A node that runs nothing any more offers no renderer: nothing can be leased to it.
-        return msgspec.structs.replace(self.facts, renderers=())
+        return msgspec.structs.replace(facts, renderers=())
 
     def _load(self) -> NodeLoad | None:
         return self.keeper.load
@@ -342,7 +361,7 @@ class Agent:
 
     def _submit(self, work: Callable[[], object]) -> None:
         try:
-            self._pool.submit(_logged, work)
+            self._crew.start(work)
         except RuntimeError:
             log.debug("event=late-work")
 
@@ -368,6 +387,7 @@ class Agent:
 
     def close(self, reason: str = "stopped", patience_s: float = END_PATIENCE_S) -> None:
         """Hands over the last reports, says goodbye and ends every thread and process."""
+        self.updates.close()
         if self._threads:
             patience_s = patience_s if self.desk.online else min(patience_s, OFFLINE_PATIENCE_S)
             self.previewer.end()
@@ -377,7 +397,7 @@ class Agent:
         for thread in self._threads:
             thread.join()
         self.spawners.close()
-        self._pool.shutdown(wait=True)
+        self._crew.close()
         if self._threads:
             self.pixels.close()
         self.outbox.close()
@@ -410,13 +430,6 @@ def recover(desk: Desk) -> int:
         outbox.put(begun.attempt, begun.nonce, units, closed=True, durable=True)
         count += 1
     return count
-
-
-def _logged(work: Callable[[], object]) -> None:
-    try:
-        work()
-    except Exception:
-        log.exception("event=work-failed")
 
 
 def _ffmpeg() -> str:

@@ -12,10 +12,8 @@ Whatever happens, the attempt is closed exactly once, after its process tree is 
 from __future__ import annotations
 
 import logging
-import os
 import select
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -31,7 +29,7 @@ from node_agent.outbox import Begun
 from node_agent.plan import Plan
 from node_agent.process import Order
 from node_agent.rendering import Rendering
-from node_agent.troubles import WorkTrouble
+from node_agent.troubles import WorkTrouble, own_trouble
 
 log = logging.getLogger("overcrank.agent")
 
@@ -71,6 +69,16 @@ class Attempt:
         """What the process tree uses now; the peak is reported."""
         if self._book is not None:
             self._book.checker.ram_mib = max(self._book.checker.ram_mib, mib)
+
+    @property
+    def silent_s(self) -> float:
+        """After how long a silence it is ended, 0 = never."""
+        return self.held.lease.silent_s
+
+    def listen(self, pids: Collection[int]) -> None:
+        """Looks whether the process tree shows any sign of life; ends it when it has not for too long."""
+        if self._rendering is not None:
+            self._rendering.listen(pids)
 
     def order(self, order: Order) -> None:
         """Ends the process that runs now, e.g. because memory runs out."""
@@ -123,10 +131,16 @@ class Attempt:
         elif lease.kind == AttemptKind.ADOPT:
             self._adopt(book, plan)
         else:
-            self._scratch = os.path.join(self._shop.scratch_root, str(lease.attempt))  # noqa: PTH118
+            self._scratch = self._take_scratch()
             self._rendering = Rendering(book, self._scratch)
             self._rendering.run(plan)
         self._await_units(book)
+
+    def _take_scratch(self) -> str:
+        try:
+            return self._shop.scratch.take()
+        except OSError as error:
+            raise own_trouble(error, self._shop.scratch.root, "cannot make a folder in") from error
 
     # -- kinds of attempts without a process --
 
@@ -182,6 +196,7 @@ class Attempt:
             return
         if self.held.stop:
             return
+        book.rendered.clear()
         book.fail_unrendered(failure, reason)
         try:
             self._await_units(book)
@@ -231,7 +246,8 @@ class Attempt:
     def _kept(self, book: Ledger) -> dict[int, list[str]]:
         """Final paths of verified files that a lost attempt leaves for adoption, by unit."""
         held = self.held
-        if not held.lost or held.foreign or held.lease.kind == AttemptKind.VERIFY:
+        # A second copy leaves nothing: the frame it doubled goes on elsewhere.
+        if not held.lost or held.foreign or held.lease.kind in (AttemptKind.VERIFY, AttemptKind.COPY):
             return {}
         return {
             unit.index: [facts.path for facts in unit.files]
@@ -249,10 +265,12 @@ class Attempt:
             else:
                 files.remove()
         if self._scratch:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._shop.scratch.give(self._scratch)
 
 
 def _frames_words(frames: Sequence[int]) -> str:
+    if len(frames) == 1:
+        return f"frames={frames[0]}"
     return f"frames={FrameRange.from_frames(frames)}" if frames else "single"
 
 

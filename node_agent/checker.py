@@ -52,7 +52,7 @@ class Checker:
         self._busy = False
         self._ended = False
         self._over = False
-        self._emptied = False
+        self._emptied: set[str] = set()
         self._moved: dict[int, int] = {}
         self._in_place = held.lease.kind == AttemptKind.VERIFY
         self.elapsed_us: dict[int, int] = {}
@@ -175,7 +175,7 @@ class Checker:
         except WorkTrouble as trouble:
             self._end(unit, FAILED, trouble.failure, trouble.message)
             return
-        self._desk.verified(self._held, unit.index, facts, ask=lease.ask)
+        self._desk.verified(self._held, unit.index, facts, ask=self._held.asks)
 
     def _settle_or_publish(self, unit: Unit) -> None:
         if unit.rejected:
@@ -198,9 +198,10 @@ class Checker:
             if not desk.machine.begin_publish(attempt, unit.index, desk.now_us()):
                 return
         try:
-            if not self._emptied:
-                files.empty(self._held.lease.supersedes)
-                self._emptied = True
+            left = tuple(name for name in self._held.supersedes if name not in self._emptied)
+            if left:
+                files.empty(left)
+                self._emptied.update(left)
             moved = self._moved.get(unit.index, 0)
             finals = [facts.path for facts in unit.files]
             moved += files.publish(finals[moved:], allowed)

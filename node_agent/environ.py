@@ -40,7 +40,7 @@ def clean_environment(
         own: The agent's environment; the process's when None.
     """
     mine = os.environ if own is None else own
-    env = {name: mine[name] for name in PASSED if mine.get(name)}
+    env = {name: value for name in PASSED if (value := mine.get(name))}
     env.setdefault("PATH", os.defpath)
     env.setdefault("HOME", scratch)
     env["LANG"] = env["LC_ALL"] = "C.UTF-8"

@@ -105,6 +105,10 @@ def fates(left: Sequence[Left], end: End, problems: Sequence[Problem], *, output
 
 def _bad_fates(bad: Sequence[Left], end: End, problems: Sequence[Problem], *, outputs: bool) -> list[Fate]:
     if end.failure is None:
+        licence = _licence(problems)
+        if licence is not None:
+            # Some programs go on without a licence, write nothing and say that all is well.
+            return [Fate(unit.index, FAILED, licence.failure, f"{unit.bad}; {licence.text}") for unit in bad]
         hint = next((problem.text for problem in problems if not problem.warning), "")
         return [_output_fate(unit, hint) for unit in bad]
     if end.failure in WHOLE:
@@ -124,6 +128,13 @@ def _bad_fates(bad: Sequence[Left], end: End, problems: Sequence[Problem], *, ou
         else:
             result.append(Fate(unit.index, RELEASED, "", f"not begun: {end.reason}"))
     return result
+
+
+def _licence(problems: Sequence[Problem]) -> Problem | None:
+    return next(
+        (problem for problem in problems if problem.failure is FailureClass.LICENCE and not problem.warning),
+        None,
+    )
 
 
 def _output_fate(unit: Left, hint: str = "") -> Fate:

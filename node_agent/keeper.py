@@ -17,7 +17,7 @@ from farm.model.errors import StorageError
 from farm.model.nodes import NodeLoad
 from farm.model.states import FailureClass
 from node_agent.attempt import Attempt
-from node_agent.memory import AttemptMemory, MemoryGuard, available_mib, trees_mib
+from node_agent.memory import AttemptMemory, MemoryGuard, available_mib, process_mib, trees
 from node_agent.outbox import Outbox
 from node_agent.probe import disk_free_mib
 from node_agent.process import Order
@@ -81,11 +81,15 @@ class Keeper:
         running = {str(attempt.held.attempt): attempt for attempt in self._attempts() if attempt.pid}
         if not running:
             return
-        used = trees_mib({key: attempt.pid for key, attempt in running.items()}, self._supervisor_pid())
+        found = trees({key: attempt.pid for key, attempt in running.items()}, self._supervisor_pid())
         uses = []
         for key, attempt in running.items():
-            attempt.used_memory(used.get(key, 0))
-            uses.append(AttemptMemory(key, attempt.request_mib, used.get(key, 0)))
+            pids = found.get(key, set())
+            used_mib = round(sum(process_mib(pid) for pid in pids))
+            attempt.used_memory(used_mib)
+            uses.append(AttemptMemory(key, attempt.request_mib, used_mib))
+            if attempt.silent_s > 0:
+                attempt.listen(pids)
         victim = self._guard.choose(uses, free_mib)
         if victim is not None:
             attempt = running[victim.key]

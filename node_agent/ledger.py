@@ -18,6 +18,7 @@ from farm.model.reports import FAILED, UnitReport
 from farm.model.states import FailureClass
 from node_agent.checker import Checker
 from node_agent.desk import Desk
+from node_agent.home import ScratchFolders
 from node_agent.judge import Fate
 from node_agent.logs import LogSpool
 from node_agent.machine import Held, Phase, Unit
@@ -37,7 +38,7 @@ class Workshop(msgspec.Struct, kw_only=True):
         desk: Where threads meet.
         planner: Makes plans.
         spawner: Starts processes.
-        scratch_root: Folder under which each attempt gets its scratch folder (plain ASCII, no blanks).
+        scratch: Gives each attempt its scratch folder (a path of plain ASCII, no blanks).
         open_log: Makes the log of an attempt: job, step, attempt number, attempt id.
         log_ended: Called when an attempt's log is complete.
         previews: Called with the published files of units, by index, after the closing report.
@@ -50,7 +51,7 @@ class Workshop(msgspec.Struct, kw_only=True):
     desk: Desk
     planner: Planner
     spawner: Spawner
-    scratch_root: str
+    scratch: ScratchFolders
     open_log: Callable[[int, str, int, int], LogSpool]
     log_ended: Callable[[int], None]
     start_thread: Callable[[Callable[[], None]], Any]
@@ -74,6 +75,8 @@ class Ledger:
         pending: Outcomes decided and not reported yet.
         taken: Whether the broker took units back.
         checking: Whether the checker's thread was started.
+        rendered: Units whose files are good, by index, that wait for the step's post command; what it does to
+            them is not known yet, so they are neither checked nor published before.
     """
 
     def __init__(self, shop: Workshop, held: Held, plan: Plan, spool: LogSpool) -> None:
@@ -87,6 +90,7 @@ class Ledger:
         self.pending: list[UnitReport] = []
         self.taken = False
         self.checking = False
+        self.rendered: dict[int, Fate] = {}
 
     def note(self, text: str) -> None:
         """Adds a line of ours to the attempt's log."""
@@ -98,7 +102,9 @@ class Ledger:
         return [
             unit
             for unit in self.held.open_units()
-            if unit.phase <= Phase.RENDERING and (not wanted or unit.frame in wanted)
+            if unit.phase <= Phase.RENDERING
+            and (not wanted or unit.frame in wanted)
+            and unit.index not in self.rendered
         ]
 
     def hand_over(self, unit: Unit) -> None:

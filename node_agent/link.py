@@ -19,7 +19,16 @@ import msgspec
 
 from farm.model.errors import FarmUnreachable, PeerError
 from farm.model.nodes import NodeFacts, NodeLoad
-from farm.protocol.agent import AgentHello, AgentWelcome, BatchMsg, BeatAckMsg, ByeMsg, DrainMsg, Timings
+from farm.protocol.agent import (
+    AgentHello,
+    AgentWelcome,
+    BatchMsg,
+    BeatAckMsg,
+    ByeMsg,
+    DrainMsg,
+    Timings,
+    UpdateMsg,
+)
 from farm.protocol.codec import agent_codec, encode
 from farm.protocol.common import HelloMsg, RefusedMsg, WelcomeMsg
 from farm.protocol.session import PeerSession, Phase
@@ -48,6 +57,7 @@ class Calls(msgspec.Struct, kw_only=True):
         welcome: A session opened.
         other_farm: Another farm answers than the outbox belongs to: put that away.
         cut: The session is gone.
+        update: The broker asks for an update of the software.
     """
 
     facts: Callable[[], NodeFacts]
@@ -57,6 +67,7 @@ class Calls(msgspec.Struct, kw_only=True):
     other_farm: Callable[[str], None]
     load: Callable[[], NodeLoad | None] = lambda: None
     cut: Callable[[], None] = lambda: None
+    update: Callable[[UpdateMsg], None] = lambda message: None
 
 
 class Link:
@@ -177,6 +188,8 @@ class Link:
             self._refused(f"{message.reason} ({message.hint})" if message.hint else message.reason)
         elif isinstance(message, DrainMsg):
             log.info("event=drain on=%s reason=%s", message.on, message.reason)
+        elif isinstance(message, UpdateMsg):
+            self._calls.update(message)
 
     def _hello(self, oldest: int, newest: int) -> HelloMsg:
         running, pending = self._desk.hello_attempts()

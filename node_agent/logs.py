@@ -4,6 +4,9 @@ What belongs here: bytes to disk and back.  What it may not know: what a line me
 uploaded, how many logs there are.
 """
 
+# A log is opened for every chunk; pathlib would cost more than the file:
+# ruff: noqa: PTH104, PTH108
+
 from __future__ import annotations
 
 import contextlib
@@ -21,6 +24,11 @@ MAX_READ_BYTES = 256 * 1024
 #: Of what is beyond the cap, this much of the end is kept: the error is usually in the last lines.
 TAIL_BYTES = 64 * 1024
 NOTE_PREFIX = "== overcrank: "
+#: Of a log up to this long the text is kept in memory too, so that sending it reads nothing.
+REMEMBER_BYTES = 4096
+
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
 class LogSpool:
@@ -41,8 +49,8 @@ class LogSpool:
         StorageError: The file cannot be opened.
     """
 
-    def __init__(self, path: Path, cap_bytes: int = CAP_BYTES) -> None:
-        self.path = path
+    def __init__(self, path: Path | str, cap_bytes: int = CAP_BYTES) -> None:
+        self._name = str(path)
         #: What went wrong with writing, "" if nothing did.
         self.trouble = ""
         self._lock = threading.Lock()
@@ -52,20 +60,32 @@ class LogSpool:
         self._beyond = 0
         self._closed = False
         self._at_line_start = True
+        self._text: bytearray | None = None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-            self._size = os.fstat(self._fd).st_size
+            try:
+                self._fd = os.open(self._name, _FLAGS, 0o644)
+            except FileNotFoundError:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._fd = os.open(self._name, _FLAGS, 0o644)
+            self._size = os.lseek(self._fd, 0, os.SEEK_END)
             if self._size:
                 self._at_line_start = os.pread(self._fd, 1, self._size - 1) == b"\n"
         except OSError as error:
             raise StorageError(f"cannot open the log {path}: {error.strerror}") from error
+
+        if not self._size:
+            self._text = bytearray()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._name)
 
     @property
     def size(self) -> int:
@@ -124,6 +144,8 @@ class LogSpool:
             raise ValueError(f"offset and limit must not be negative: {offset}, {limit}")
         limit = min(limit, MAX_READ_BYTES)
         with self._lock:
+            if self._text is not None:
+                return bytes(self._text[offset : offset + limit])
             try:
                 if not self._closed:
                     return os.pread(self._fd, limit, offset)
@@ -146,8 +168,25 @@ class LogSpool:
     def remove(self) -> None:
         """Closes the log and deletes its file (after the upload); no error if it is gone."""
         self.close()
+        self.forget_text()
         with contextlib.suppress(FileNotFoundError):
-            self.path.unlink()
+            os.unlink(self._name)
+
+    def give_away(self, path: str) -> bool:
+        """Closes the log and leaves its file, empty, at ``path``; False if that cannot be done."""
+        self.close()
+        self.forget_text()
+        try:
+            os.truncate(self._name, 0)
+            os.rename(self._name, path)
+        except OSError:
+            return False
+        return True
+
+    def forget_text(self) -> None:
+        """Frees what is kept in memory; reads go to the file from now on."""
+        with self._lock:
+            self._text = None
 
     def _check_open(self) -> None:
         if self._closed:
@@ -165,18 +204,24 @@ class LogSpool:
         self._write(tail)
 
     def _write_note(self, text: str) -> None:
-        line = " ".join(text.splitlines()) or "-"
+        # Nearly every note is one plain line; printable text has no line ends of any kind.
+        line = (text if text.isprintable() else " ".join(text.splitlines())) or "-"
         start = b"" if self._at_line_start else b"\n"
         self._write(start + f"{NOTE_PREFIX}{line}\n".encode("utf-8", "replace"))
 
     def _write(self, data: bytes) -> None:
-        view = memoryview(data)
+        written = 0
         try:
-            while view:
-                done = os.write(self._fd, view)
-                self._size += done
-                view = view[done:]
+            while written < len(data):
+                written += os.write(self._fd, data[written:] if written else data)
         except OSError as error:
             self.trouble = f"cannot write the log {self.path}: {error.strerror}"
-        if len(view) < len(data):
-            self._at_line_start = data[len(data) - len(view) - 1 : len(data) - len(view)] == b"\n"
+        if not written:
+            return
+        self._size += written
+        self._at_line_start = data[written - 1 : written] == b"\n"
+        if self._text is not None:
+            if self._size > REMEMBER_BYTES:
+                self._text = None
+            else:
+                self._text += data[:written]

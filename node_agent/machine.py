@@ -15,6 +15,7 @@ import msgspec
 
 from farm.model.errors import IllegalMove
 from farm.model.outputs import FileFacts, PictureSpec
+from farm.model.states import AttemptKind
 from farm.protocol.agent import GrantMsg, LeaseMsg, StopMsg, VerifiedMsg
 
 
@@ -60,6 +61,9 @@ class Unit(msgspec.Struct, gc=False):
         files: Facts of its files, once verified.
         rejected: Why the broker refused to have it published, "" if it did not.
         dropped: Why the broker takes it back, "" if it does not.
+        wish: Why the broker would like it back if it has not begun, "" if it does not.  Whoever runs the
+            program says whether it has (``take_back``): the phase alone cannot tell, since a program that got
+            all its frames at once may begin the next one before it says so.
     """
 
     index: int
@@ -69,6 +73,7 @@ class Unit(msgspec.Struct, gc=False):
     files: tuple[FileFacts, ...] = ()
     rejected: str = ""
     dropped: str = ""
+    wish: str = ""
 
 
 class Held(msgspec.Struct, gc=False):
@@ -81,6 +86,8 @@ class Held(msgspec.Struct, gc=False):
         lost: The broker no longer counts it as this agent's: nothing of it may be published any more.
         foreign: It is of a farm that does not answer any more; this one is told nothing of it.
         fence_us: When the last heartbeat was sent whose answer named this attempt; None before.
+        supersedes: Names of attempts' folders to empty before anything is published.
+        asked: Units were dropped or wished back since whoever runs the program last looked.
     """
 
     lease: LeaseMsg
@@ -89,11 +96,21 @@ class Held(msgspec.Struct, gc=False):
     lost: bool = False
     foreign: bool = False
     fence_us: int | None = None
+    supersedes: tuple[str, ...] = ()
+    asked: bool = False
 
     @property
     def attempt(self) -> int:
         """Its id."""
         return self.lease.attempt
+
+    @property
+    def asks(self) -> bool:
+        """Whether every unit must be granted before it is published.
+
+        A second copy always asks: which of the two is published is for the broker to say.
+        """
+        return self.lease.ask or self.lease.kind == AttemptKind.COPY
 
     def open_units(self) -> list[Unit]:
         """Units without a reported outcome, in leased order."""
@@ -134,7 +151,9 @@ class Machine:
             return None
         frames: tuple[int | None, ...] = lease.frames or (None,) * len(lease.units)
         held = Held(
-            lease, {index: Unit(index, frame) for index, frame in zip(lease.units, frames, strict=True)}
+            lease,
+            {index: Unit(index, frame) for index, frame in zip(lease.units, frames, strict=True)},
+            supersedes=lease.supersedes,
         )
         self.held[lease.attempt] = held
         return held
@@ -146,6 +165,8 @@ class Machine:
         if held is None or unit is None or unit.phase is not Phase.ASKING or held.stop:
             return False
         unit.rejected = message.reason
+        # Whom it takes the place of may be known only now: a second copy that won.
+        held.supersedes += tuple(name for name in message.supersedes if name not in held.supersedes)
         self._move(unit, Phase.READY)
         return True
 
@@ -153,27 +174,45 @@ class Machine:
         """Marks an attempt or some of its units as unwanted; False when that changes nothing.
 
         Units that are being published finish: their rename is one step that cannot be taken back.
-        Taking back touches only units not begun.
+        Taking back is a wish, and touches only units not begun.
         """
         held = self.held.get(message.attempt)
         if held is None:
             return False
-        if not message.units and not message.take_back:
+        if message.take_back:
+            return self._wish(held, message)
+        if not message.units:
             changed = not held.stop
             held.stop = held.stop or message.reason or "stopped"
             return changed
         changed = False
-        for index in message.units or tuple(held.units):
+        for index in message.units:
             unit = held.units.get(index)
             if unit is None or unit.dropped or unit.phase in (Phase.PUBLISHING, Phase.SETTLED):
-                continue
-            if message.take_back and unit.phase is not Phase.WAITING:
                 continue
             if unit.phase is Phase.READY and unit.rejected:
                 continue
             unit.dropped = message.reason or "taken back"
-            changed = True
+            changed = held.asked = True
         return changed
+
+    @staticmethod
+    def _wish(held: Held, message: StopMsg) -> bool:
+        changed = False
+        for index in message.units or tuple(held.units):
+            unit = held.units.get(index)
+            if unit is None or unit.phase is not Phase.WAITING or unit.dropped or unit.wish:
+                continue
+            unit.wish = message.reason or "taken back"
+            changed = held.asked = True
+        return changed
+
+    def take_back(self, attempt: int, index: int, *, begun: bool) -> None:
+        """Answers the wish for a unit: it is dropped, or it has begun and goes on."""
+        unit = self.held[attempt].units[index]
+        if not begun and not unit.dropped:
+            unit.dropped = unit.wish
+        unit.wish = ""
 
     def welcome(self, keep: Collection[int], ttl_us: int) -> list[Held]:
         """A session opened; returns the attempts that are no longer this agent's."""

@@ -61,6 +61,14 @@ def trees_mib(roots: Mapping[K, int], supervisor_pid: int = 0) -> dict[K, int]:
         roots: First process of each attempt.
         supervisor_pid: Whose orphans are looked at too: a daemon counts for the attempt it came from.
     """
+    return {
+        key: round(sum(process_mib(pid) for pid in pids))
+        for key, pids in trees(roots, supervisor_pid).items()
+    }
+
+
+def trees(roots: Mapping[K, int], supervisor_pid: int = 0) -> dict[K, set[int]]:
+    """All processes of each attempt, from one look at the process table; see ``trees_mib``."""
     table = proctree.snapshot()
     tops = {key: {pid} for key, pid in roots.items()}
     markers = {
@@ -73,10 +81,7 @@ def trees_mib(roots: Mapping[K, int], supervisor_pid: int = 0) -> dict[K, int]:
             key = markers.get(proctree.env_value(proc.pid, proctree.SPAWN_TAG) or "")
             if key is not None:
                 tops[key].add(proc.pid)
-    return {
-        key: round(sum(process_mib(pid) for pid in proctree.descendants(table, pids)))
-        for key, pids in tops.items()
-    }
+    return {key: proctree.descendants(table, pids) for key, pids in tops.items()}
 
 
 def available_mib() -> int:

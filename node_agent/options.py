@@ -32,6 +32,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         number: Number of this agent among all that share its key; -1 = ``slice_index``.
         cores: Logical processors of the machine given to the farm, 0 = all (before slicing).
         ram_mib: Memory of the machine given to the farm, 0 = all (before slicing).
+        disk_mib: Scratch disk given to the farm, 0 = about what is free at the start (before slicing).
+        tokens: Custom countable things of the machine by name (before slicing).
         attributes: Attributes of the node.
         allow_renderers: Renderers that may run here; empty = every one found.
         deny_renderers: Renderers that never run here.
@@ -44,6 +46,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         drain_on_term: On SIGTERM finish what runs (else it is given back at once).
         exit_grace_s: How long a program may take to end once all its frames are done.
         preview_px: Longest edge of previews, 0 = none.
+        update_command: Argument list that updates this software, ``{version}`` = version to get; empty = none.
+        update_timeout_s: How long that command may take.
         log_level: Least severe kind of message logged.
         damage_frame: FAULT INJECTION for the demo and tests: cuts this frame's files before each check.
         pause_before_publish: FAULT INJECTION for tests: FIFO opened between fence check and rename.
@@ -62,6 +66,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     number: int = -1
     cores: int = 0
     ram_mib: int = 0
+    disk_mib: int = 0
+    tokens: dict[str, int] = {}
     attributes: dict[str, str] = {}
     allow_renderers: tuple[str, ...] = ()
     deny_renderers: tuple[str, ...] = ()
@@ -74,6 +80,8 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     drain_on_term: bool = False
     exit_grace_s: float = 60.0
     preview_px: int = 512
+    update_command: tuple[str, ...] = ()
+    update_timeout_s: float = 1800.0
     log_level: str = "info"
     damage_frame: int | None = None
     pause_before_publish: str = ""

@@ -14,6 +14,10 @@ and costs no disk flush for a chunk.  While the broker is away results may have 
 Numbers count up for ever: they are reserved in blocks that are flushed before any number of the block is
 used, so that no crash makes a number come twice.
 
+That an attempt has begun is written at once when it owns folders, which the next start must find.  Without
+any it is written with the next report or by ``tidy``, within seconds: a start that finds no word of it kills
+its processes by their tag all the same, and the broker misses it in the hello and leases its frames again.
+
 A full or broken disk does not lose a report: it stays in memory, ``trouble`` says what is wrong, and every
 later call tries again.
 """
@@ -46,6 +50,8 @@ CREATE TABLE IF NOT EXISTS begun (attempt INTEGER PRIMARY KEY, body BLOB NOT NUL
 #: Numbers reserved at once.
 BLOCK = 1 << 20
 _SET_NEXT = "INSERT OR REPLACE INTO meta VALUES ('next', ?)"
+_PUT = "INSERT OR REPLACE INTO report VALUES (?, ?, ?)"
+_REMOVE = "DELETE FROM report WHERE n = ?"
 _FULL, _NORMAL = "PRAGMA synchronous=FULL", "PRAGMA synchronous=NORMAL"
 
 
@@ -97,6 +103,7 @@ class Outbox:
         self._begun: dict[int, Begun] = {}
         self._unsaved: set[int] = set()
         self._unsaved_begun: set[int] = set()
+        self._begun_on_disk: set[int] = set()
         self._ended: set[int] = set()
         self._acked: set[int] = set()
         self._soft = False
@@ -139,6 +146,7 @@ class Outbox:
             self._reports[n] = (attempt, body)
         for attempt, body in self._db.execute("SELECT attempt, body FROM begun ORDER BY attempt"):
             self._begun[attempt] = _DECODE_BEGUN(body)
+            self._begun_on_disk.add(attempt)
 
     def _reserve(self) -> None:
         limit = self._next + BLOCK
@@ -181,7 +189,10 @@ class Outbox:
             with self._memory:
                 self._reports.clear()
                 self._begun.clear()
-                for numbers in (self._unsaved, self._unsaved_begun, self._ended, self._acked):
+                for numbers in (
+                    *(self._unsaved, self._unsaved_begun, self._begun_on_disk),
+                    *(self._ended, self._acked),
+                ):
                     numbers.clear()
             self.farm_id = ""
             self._open()
@@ -248,7 +259,8 @@ class Outbox:
     def _forget_begun(self, attempt: int) -> None:
         if self._begun.pop(attempt, None) is not None:
             self._unsaved_begun.discard(attempt)
-            self._ended.add(attempt)
+            if attempt in self._begun_on_disk:
+                self._ended.add(attempt)
 
     def ack(self, numbers: Iterable[int]) -> None:
         """The farm has these reports: forget them.  Touches no disk; ``tidy`` or a later put does."""
@@ -278,13 +290,21 @@ class Outbox:
 
     def begin(self, begun: Begun) -> str:
         """Writes down that an attempt is begun; returns what is wrong with the disk, "" if nothing."""
+        soon = not begun.folders and not begun.kept
+        if soon and not self.trouble:
+            with self._memory:
+                self._note_begun(begun)
+            return ""
         with self._disk:
             with self._memory:
-                self._begun[begun.attempt] = begun
-                self._ended.discard(begun.attempt)
-                self._unsaved_begun.add(begun.attempt)
+                self._note_begun(begun)
             self._save(durable=False)
             return self.trouble
+
+    def _note_begun(self, begun: Begun) -> None:
+        self._begun[begun.attempt] = begun
+        self._ended.discard(begun.attempt)
+        self._unsaved_begun.add(begun.attempt)
 
     def discard(self, attempt: int) -> None:
         """Kept files were adopted or deleted: forget the attempt."""
@@ -307,7 +327,7 @@ class Outbox:
     def harden(self) -> None:
         """Flushes what is only in the kernel's memory: the broker went away."""
         with self._disk:
-            if self._soft and (self._reports or self._begun):
+            if (self._soft or self._unsaved_begun) and (self._reports or self._begun):
                 self._save(durable=True, force=True)
 
     def tidy(self) -> None:
@@ -341,7 +361,8 @@ class Outbox:
         left for the next removal.
         """
         with self._memory:
-            reports = [(n, *self._reports[n]) for n in sorted(self._unsaved)]
+            unsaved = self._unsaved
+            reports = [(n, *self._reports[n]) for n in (sorted(unsaved) if len(unsaved) > 1 else unsaved)]
             begun = [(a, msgspec.msgpack.encode(self._begun[a])) for a in self._unsaved_begun]
             acked, ended = list(self._acked), list(self._ended)
             reserve = self._next >= self._limit
@@ -349,27 +370,48 @@ class Outbox:
         if not (reports or begun or acked or ended or reserve or force):
             return
         durable = durable or reserve
-        with self._transaction(durable=durable) as db:
-            if reserve or force:
-                db.execute(_SET_NEXT, (str(limit),))
-            if acked:
-                db.executemany("DELETE FROM report WHERE n = ?", [(n,) for n in acked])
-            if ended:
-                db.executemany("DELETE FROM begun WHERE attempt = ?", [(a,) for a in ended])
-            if begun:
-                db.executemany("INSERT OR REPLACE INTO begun VALUES (?, ?)", begun)
-            if reports:
-                db.executemany("INSERT OR REPLACE INTO report VALUES (?, ?, ?)", reports)
+        if len(reports) == 1 and len(acked) < 2 and not (begun or ended or durable or force):
+            self._write_one(reports[0], acked)
+        else:
+            with self._transaction(durable=durable) as db:
+                if reserve or force:
+                    db.execute(_SET_NEXT, (str(limit),))
+                if acked:
+                    db.executemany(_REMOVE, [(n,) for n in acked])
+                if ended:
+                    db.executemany("DELETE FROM begun WHERE attempt = ?", [(a,) for a in ended])
+                if begun:
+                    db.executemany("INSERT OR REPLACE INTO begun VALUES (?, ?)", begun)
+                if reports:
+                    db.executemany(_PUT, reports)
         with self._memory:
             self._limit = limit
             self._acked.difference_update(acked)
             self._ended.difference_update(ended)
+            self._begun_on_disk.difference_update(ended)
+            self._begun_on_disk.update(attempt for attempt, _ in begun)
             self._unsaved_begun.difference_update(attempt for attempt, _ in begun)
             for n, _, _ in reports:
                 self._unsaved.discard(n)
                 if n not in self._reports:
                     self._acked.add(n)
         self._soft = not durable
+
+    def _write_one(self, report: tuple[int, int, bytes], acked: list[int]) -> None:
+        """The usual case of a busy agent: one report comes, one goes."""
+        execute = self._db.execute
+        if not acked:
+            execute(_PUT, report)  # a transaction by itself
+            return
+        execute("BEGIN IMMEDIATE")
+        try:
+            execute(_REMOVE, acked)
+            execute(_PUT, report)
+            execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                execute("ROLLBACK")
+            raise
 
     @contextlib.contextmanager
     def _transaction(self, *, durable: bool) -> Iterator[sqlite3.Connection]:

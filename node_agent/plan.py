@@ -35,7 +35,7 @@ from farm.model.paths import (
     join,
     with_folder,
 )
-from farm.model.states import FailureClass
+from farm.model.states import AttemptKind, FailureClass
 from farm.protocol.agent import LeaseMsg, StepTemplate
 from farm.protocol.codec import decode_template
 from farm.renderers.base import (
@@ -82,6 +82,10 @@ class Site(msgspec.Struct, kw_only=True):
     hooks: Hooks = Hooks()
     verify: Callable[..., FileFacts] = verify_file
     find: Callable[[str], Renderer] = get_renderer
+
+    def allows(self, renderer: str) -> bool:
+        """Whether the administrator lets this renderer run here."""
+        return renderer not in self.denied and (self.allowed is None or renderer in self.allowed)
 
 
 class Shared(msgspec.Struct, frozen=True):
@@ -184,6 +188,8 @@ class Planner:
                     del self._shared[next(iter(self._shared))]
                 self._shared[raw] = shared
         template = shared.template
+        if lease.kind in (AttemptKind.RENDER, AttemptKind.COPY):
+            self._check_commands(template)
         by_frame = self._expected(shared, lease)
         files = None
         if shared.patterns:
@@ -239,9 +245,19 @@ class Planner:
 
     def _renderer(self, name: str) -> Renderer:
         site = self.site
-        if name in site.denied or (site.allowed is not None and name not in site.allowed):
+        if not site.allows(name):
             raise WorkTrouble(FailureClass.CONFIG, f"renderer {name} is not allowed on this node")
         return site.find(name)
+
+    def _check_commands(self, template: StepTemplate) -> None:
+        """A step's own commands are programs of its author's choice, like the renderer ``command``."""
+        which = " and ".join(name for name in ("pre", "post") if getattr(template, name))
+        if which and not self.site.allows("command"):
+            raise WorkTrouble(
+                FailureClass.CONFIG,
+                f"the step has a {which} command, and this node runs no commands: its administrator does not"
+                " allow the renderer command",
+            )
 
     def _app(self, name: str, constraint: str) -> AppInstall | None:
         if not name:

@@ -39,6 +39,8 @@ class HardwareFacts(msgspec.Struct, frozen=True, kw_only=True):
         cores: Logical processors we may use (affinity and container quota respected).
         ram_mib: Memory we may use (container limit respected).
         disk_free_mib: Free space for us in the scratch folder's file system.
+        disk_mib: Scratch disk that is offered.
+        tokens: Custom countable things that are offered, by name.
         gpus: GPUs.
         hostname: Name of the machine.
         os: Name and version of the system.
@@ -51,6 +53,8 @@ class HardwareFacts(msgspec.Struct, frozen=True, kw_only=True):
     cores: int
     ram_mib: int
     disk_free_mib: int = 0
+    disk_mib: int = 0
+    tokens: dict[str, int] = {}
     gpus: tuple[GpuFacts, ...] = ()
     hostname: str = ""
     os: str = ""
@@ -66,6 +70,8 @@ class HardwareFacts(msgspec.Struct, frozen=True, kw_only=True):
             ram_mib=self.ram_mib,
             gpus=len(self.gpus),
             vram_mib=min((gpu.vram_mib for gpu in self.gpus), default=0),
+            disk_mib=self.disk_mib,
+            tokens=self.tokens,
         )
 
 
@@ -146,6 +152,19 @@ def disk_free_mib(folder: Path) -> int:
     return facts.f_bavail * facts.f_frsize // _MIB
 
 
+def offered_disk_mib(free_mib: int) -> int:
+    """What is offered of a disk when nobody says how much: the free space, rounded down to 2^n or 1.5 * 2^n
+    MiB.
+
+    Coarse on purpose: machines that are alike must look alike to the scheduler, which works out what fits
+    once for all of them, and no two disks have the same space free.
+    """
+    if free_mib < 1:
+        return 0
+    power = 1 << (free_mib.bit_length() - 1)
+    return power + power // 2 if free_mib >= power + power // 2 else power
+
+
 def probe_gpus(nvml: Any = None) -> tuple[tuple[GpuFacts, ...], tuple[str, ...]]:
     """NVIDIA GPUs and notes on what is wrong with them.
 
@@ -210,8 +229,8 @@ def _read_gpus(nvml: Any) -> tuple[tuple[GpuFacts, ...], tuple[str, ...]]:
 def slice_facts(hardware: HardwareFacts, index: int, count: int) -> HardwareFacts:
     """The part of a machine that agent ``index`` (from 0) of ``count`` is given.
 
-    Cores, memory and GPUs are split evenly, leftovers go to the first; GPUs are dealt in order, so that
-    neighbours on the bus stay together.  The disk is shared.
+    Cores, memory, GPUs, the disk that is offered and tokens are split evenly, leftovers go to the first; GPUs
+    are dealt in order, so that neighbours on the bus stay together.
 
     Raises:
         CallError: More agents than cores, or no such slice.
@@ -222,7 +241,12 @@ def slice_facts(hardware: HardwareFacts, index: int, count: int) -> HardwareFact
     first = sum(part.gpus for part in slices[:index])
     part = slices[index]
     return msgspec.structs.replace(
-        hardware, cores=part.cores, ram_mib=part.ram_mib, gpus=hardware.gpus[first : first + part.gpus]
+        hardware,
+        cores=part.cores,
+        ram_mib=part.ram_mib,
+        disk_mib=part.disk_mib,
+        tokens=part.tokens,
+        gpus=hardware.gpus[first : first + part.gpus],
     )
 
 

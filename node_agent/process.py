@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import math
 import os
 import select
 import shlex
@@ -22,6 +23,7 @@ from typing import Protocol
 
 import msgspec
 
+from farm.model.errors import OvercrankError
 from farm.model.states import FailureClass
 from farm.renderers.base import Invocation, LogEvent, LogParser
 from node_agent.lines import LineSplitter
@@ -76,11 +78,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Process:
-    """One running invocation.
-
-    Attributes:
-        pid: First process of the tree, 0 before it runs.
-    """
+    """One running invocation."""
 
     def __init__(
         self,
@@ -120,7 +118,16 @@ class Process:
         self._lines = LineSplitter()
         self._parser_failed = False
         self._limit: tuple[float, Order] | None = None
-        self.pid = 0
+        self._frame_limit: tuple[float, Order] | None = None
+        #: Bytes it printed so far.
+        self.printed = 0
+        self._handle: ProcessHandle | None = None
+
+    @property
+    def pid(self) -> int:
+        """First process of the tree, 0 before it runs."""
+        handle = self._handle
+        return handle.pid if handle is not None else 0
 
     def run(
         self, invocation: Invocation, env: Mapping[str, str], cwd: str, tag: str, deadline_s: float | None
@@ -144,20 +151,25 @@ class Process:
                 handle = self._start(invocation, env, cwd, tag, writer)
             finally:
                 os.close(writer)
-            self.pid = handle.pid
+            self._handle = handle
             if deadline_s is not None:
                 self.limit(deadline_s, Order(FailureClass.TIMEOUT, "it ran longer than its step allows"))
             try:
                 order = self._watch(handle, reader)
+            except SpawnFailed as error:  # of which nothing is heard: there is nothing to wait for
+                handle.kill(0)
+                raise _start_trouble(error) from error
             except BaseException:
                 handle.kill(0)
                 handle.wait()
                 raise
+            if handle.error is not None:
+                raise _start_trouble(handle.error) from handle.error
             facts = handle.wait()
             assert facts is not None
             self._read_rest(reader)
         finally:
-            self.pid = 0
+            self._handle = None
             os.close(reader)
         return Ended(facts, order, time.monotonic() - started)
 
@@ -170,11 +182,8 @@ class Process:
             return self._spawner.spawn(
                 invocation.argv, env, cwd, tag, writer, stdin, lambda _handle: self._poke()
             )
-        except SpawnFailed as error:
-            failure = FailureClass.NODE if error.errno in _NODE_ERRORS else FailureClass.CONFIG
-            raise WorkTrouble(failure, error.message) from error
-        except SupervisorGone as error:
-            raise WorkTrouble(FailureClass.NODE, error.message) from error
+        except (SpawnFailed, SupervisorGone) as error:
+            raise _start_trouble(error) from error
         finally:
             if stdin is not None:
                 os.close(stdin)
@@ -184,6 +193,16 @@ class Process:
         if self._limit is None or deadline_s < self._limit[0]:
             self._limit = (deadline_s, order)
 
+    def frame_limit(self, limit: tuple[float, Order] | None) -> None:
+        """Ends the process at that time instead of the one said before; from the thread that runs it."""
+        self._frame_limit = limit
+
+    def _due(self) -> tuple[float, Order] | None:
+        limit, frame = self._limit, self._frame_limit
+        if limit is None or (frame is not None and frame[0] < limit[0]):
+            return frame
+        return limit
+
     def _watch(self, handle: ProcessHandle, reader: int) -> Order | None:
         """Reads until the whole tree is gone; ends it when the time is up or somebody says so."""
         os.set_blocking(reader, False)
@@ -191,8 +210,12 @@ class Process:
         poll.register(self._wake_fd, select.POLLIN)
         poll.register(reader, select.POLLIN)
         order: Order | None = None
-        while handle.facts is None:
-            left = None if self._limit is None or order else max(0.0, self._limit[0] - time.monotonic())
+        while handle.facts is None and handle.error is None:
+            due = self._due()
+            left = None if due is None or order else max(0.0, due[0] - time.monotonic())
+            if not handle.pid:
+                left = min(math.inf if left is None else left, handle.start_left_s())
+                left = None if left == math.inf else left
             # Longer waits than poll() takes are no waits for a deadline anybody will see.
             ready = dict(poll.poll(None if left is None else min(int(left * 1000) + 1, 1 << 30)))
             if self._wake_fd in ready:
@@ -201,8 +224,9 @@ class Process:
                 poll.unregister(reader)
             if order is None:
                 order = self._check()
-                if order is None and self._limit is not None and time.monotonic() >= self._limit[0]:
-                    order = self._limit[1]
+                due = self._due()
+                if order is None and due is not None and time.monotonic() >= due[0]:
+                    order = due[1]
                 if order is not None and handle.facts is None:
                     self._spool.note(f"ending it: {order.reason}")
                     handle.kill(self._grace_s)
@@ -226,6 +250,7 @@ class Process:
         self._feed(self._lines.close())
 
     def _take(self, data: bytes) -> None:
+        self.printed += len(data)
         self._spool.append(data)
         self._feed(self._lines.feed(data))
 
@@ -239,6 +264,12 @@ class Process:
                     self._parser_failed = True
                     self._spool.note(f"the log parser failed on a line: {type(error).__name__}: {error}")
                     log.warning("event=parser-failed error=%r", error)
+
+
+def _start_trouble(error: OvercrankError) -> WorkTrouble:
+    """Whose fault it is that a program cannot be started."""
+    node = not isinstance(error, SpawnFailed) or error.errno in _NODE_ERRORS
+    return WorkTrouble(FailureClass.NODE if node else FailureClass.CONFIG, error.message)
 
 
 def _stdin_of(invocation: Invocation) -> int | None:
@@ -270,6 +301,8 @@ def prepare_scratch(scratch: str, invocation: Invocation) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(inside)
             os.symlink(target, inside)
+        if invocation.claims:
+            os.makedirs(_inside(scratch, invocation.claims), exist_ok=True)
         for path in invocation.collect:
             os.makedirs(os.path.dirname(_inside(scratch, path)), exist_ok=True)
     except OSError as error:

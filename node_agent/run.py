@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from queue import SimpleQueue
 
 from node_agent.agent import Agent
 from node_agent.options import AgentOptions
+from node_agent.selfupdate import UPDATED
+
+#: Exit code that asks for the agent to be started anew: its software was updated.
+RESTART = 75
 
 
 def run_agent(options: AgentOptions) -> int:
-    """Runs an agent until it is told to end; returns the exit code.
+    """Runs an agent until it is told to end; returns the exit code, ``RESTART`` after an update.
 
     SIGTERM (or Ctrl-C) ends it: with ``drain_on_term`` after the chunks that run, else at once, giving them
     back.  A second one kills without grace.
@@ -33,10 +38,12 @@ def run_agent(options: AgentOptions) -> int:
     agent = None
     try:
         agent = Agent(options)
-        agent.on_failure = lambda: asked.put(None)
+        agent.on_failure = agent.on_updated = lambda: asked.put(None)
         agent.start()
         asked.get()
-        if options.drain_on_term and count[0] < 2 and not agent.failed:
+        if agent.updates.restart_for and not count[0] and not agent.failed:
+            agent.stop("the agent was updated and starts anew")
+        elif options.drain_on_term and count[0] < 2 and not agent.failed:
             agent.drain("the node finishes its work and then ends")
         else:
             agent.stop("the agent was stopped")
@@ -45,6 +52,9 @@ def run_agent(options: AgentOptions) -> int:
             if count[0] > 1 and not forced:
                 forced = True
                 agent.force()
+        if agent.updates.restart_for and not count[0] and not agent.failed:
+            os.environ[UPDATED] = str(agent.updates.restart_for)
+            return RESTART
         return 1 if agent.failed else 0
     finally:
         if agent is not None:

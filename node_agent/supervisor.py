@@ -8,14 +8,16 @@ thread delivers the answers.
 from __future__ import annotations
 
 import errno
-import json
 import logging
+import marshal
+import math
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -97,6 +99,8 @@ class ProcessHandle:
         tag: str,
         program: str,
         on_exit: Callable[[ProcessHandle], None] | None,
+        *,
+        waited_for: bool = True,
     ) -> None:
         self.key = key
         self.pid = 0
@@ -108,6 +112,8 @@ class ProcessHandle:
         self._ended = threading.Event()
         self._facts: ExitFacts | None = None
         self._error: OvercrankError | None = None
+        self._waited_for = waited_for
+        self._asked_s = time.monotonic()
 
     def __repr__(self) -> str:
         return f"<{self.program} pid {self.pid} of {self.tag}: {self._facts or 'running'}>"
@@ -116,6 +122,28 @@ class ProcessHandle:
     def facts(self) -> ExitFacts | None:
         """How the tree ended, None while any process of it is left."""
         return self._facts
+
+    @property
+    def error(self) -> OvercrankError | None:
+        """Why it was never started, None while it may have been."""
+        return self._error
+
+    def start_left_s(self) -> float:
+        """How much longer the start may take; for ever once it was told.
+
+        Raises:
+            SpawnFailed: Nobody told of it in time.
+        """
+        if self.pid or self._started.is_set():
+            return math.inf
+        left_s = self._asked_s + SPAWN_TIMEOUT_S - time.monotonic()
+        if left_s > 0:
+            return left_s
+        raise SpawnFailed(
+            f"cannot start {self.program}: no answer in {SPAWN_TIMEOUT_S:.0f} s (a file system hangs?)",
+            errno.ETIMEDOUT,
+            self.program,
+        )
 
     def wait(self, timeout_s: float | None = None) -> ExitFacts | None:
         """Waits until the whole tree is gone; None if it is not after ``timeout_s``."""
@@ -135,6 +163,9 @@ class ProcessHandle:
 
     def _finish(self, facts: ExitFacts) -> None:
         self._facts = facts
+        self._tell()
+
+    def _tell(self) -> None:
         self._started.set()
         self._ended.set()
         if self._on_exit is not None:
@@ -145,8 +176,11 @@ class ProcessHandle:
 
     def _fail(self, error: OvercrankError) -> None:
         self._error = error
-        self._started.set()
-        self._ended.set()
+        if self._waited_for:
+            self._started.set()
+            self._ended.set()
+        else:
+            self._tell()
 
 
 class Supervisor:
@@ -268,6 +302,7 @@ class Supervisor:
         *,
         nice: int = 0,
         on_exit: Callable[[ProcessHandle], None] | None = None,
+        wait: bool = True,
     ) -> ProcessHandle:
         """Starts a program in a session of its own.
 
@@ -283,6 +318,9 @@ class Supervisor:
             stdin_fd: Read end for its standard input; None = empty input.
             nice: Niceness to give it.
             on_exit: Called from the reader thread when the whole tree is gone; must neither block nor spawn.
+            wait: Wait until it runs.  If not, the handle comes at once: its ``pid`` is told in a moment, a
+                program that ends before costs one message instead of two, and a failed start shows as the
+                handle's ``error``, of which ``on_exit`` tells too.
 
         Raises:
             SpawnFailed: The program or folder is missing, not executable, not for this machine ...
@@ -293,7 +331,7 @@ class Supervisor:
             raise SupervisorGone(f"cannot start {program} from an exit callback: no answer would arrive")
         with self._lock:
             self._last_key += 1
-            handle = ProcessHandle(self, self._last_key, tag, program, on_exit)
+            handle = ProcessHandle(self, self._last_key, tag, program, on_exit, waited_for=wait)
             if not self.alive:
                 raise SupervisorGone(f"cannot start {program}: the supervisor is not running")
             self._handles[handle.key] = handle
@@ -306,15 +344,17 @@ class Supervisor:
             "tag": tag,
             "nice": nice,
             "stdin": stdin_fd is not None,
+            "wait": wait,
         }
         self._send(message, [output_fd] if stdin_fd is None else [output_fd, stdin_fd])
-        if not handle._started.wait(SPAWN_TIMEOUT_S):
+        if not wait:
+            return handle
+        handle._started.wait(SPAWN_TIMEOUT_S)
+        try:
+            handle.start_left_s()
+        except SpawnFailed:
             handle.kill(0)
-            raise SpawnFailed(
-                f"cannot start {program}: no answer in {SPAWN_TIMEOUT_S:.0f} s (a file system hangs?)",
-                errno.ETIMEDOUT,
-                program,
-            )
+            raise
         if handle._error is not None:
             raise handle._error
         return handle
@@ -327,9 +367,10 @@ class Supervisor:
     # -- inside -----------------------------------------------------------------------------------
 
     def _send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        data = json.dumps(message).encode()
+        data = marshal.dumps(message)
         data = len(data).to_bytes(4, "big") + data
         control = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))] if fds else []
+        broken: ProcessHandle | None = None
         with self._lock:
             if self._sock is None or self._closing:
                 return
@@ -339,29 +380,25 @@ class Supervisor:
                     self._sock.sendall(data[sent:])
             except OSError as error:
                 if error.errno == errno.EBADF and fds:
-                    handle = self._handles.pop(message["id"])
-                    handle._fail(
-                        SpawnFailed(
-                            f"cannot start {handle.program}: its output pipe is closed",
-                            errno.EBADF,
-                            handle.program,
-                        )
-                    )
+                    broken = self._handles.pop(message["id"])
                 # Otherwise the supervisor is gone: the reader sees it too and ends every handle.
+        if broken is not None:
+            text = f"cannot start {broken.program}: its output pipe is closed"
+            broken._fail(SpawnFailed(text, errno.EBADF, broken.program))
 
     def _read(self) -> None:
         assert self._sock is not None
         buffer = bytearray()
         while True:
             try:
-                data = self._sock.recv(262144)
+                data = self._sock.recv(32768)
             except OSError:
                 break
             if not data:
                 break
             buffer += data
             while len(buffer) >= 4 and len(buffer) >= 4 + (size := int.from_bytes(buffer[:4], "big")):
-                message = json.loads(buffer[4 : 4 + size])
+                message = marshal.loads(buffer[4 : 4 + size])
                 del buffer[: 4 + size]
                 self._handle(message)
         self._end()
@@ -385,6 +422,7 @@ class Supervisor:
         elif op == "spawn_failed":
             handle._fail(SpawnFailed(message["text"], message["errno"], handle.program))
         elif op == "exited":
+            handle.pid = message.pop("pid")
             handle._finish(ExitFacts(**message))
 
     def _end(self) -> None:
@@ -411,7 +449,7 @@ class Supervisor:
             unexpected = not self._closing and self._hello.is_set()
         self._hello.set()
         for handle in handles:
-            if handle.pid:
+            if handle.pid or not handle._waited_for:
                 handle._finish(_LOST)
             else:
                 handle._fail(SupervisorGone(f"cannot start {handle.program}: the supervisor is not running"))

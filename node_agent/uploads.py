@@ -7,14 +7,20 @@ Logs lie in the agent's state folder, one file per attempt whose name says where
 has all of it; so they survive a broker that is away and an agent that is killed.
 """
 
+# Files come and go with every chunk; pathlib would cost more than they do:
+# ruff: noqa: PTH103, PTH104
+
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
+import shutil
 import threading
 import time
 from collections import deque
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -31,8 +37,20 @@ log = logging.getLogger("overcrank.agent")
 TAIL_S = 1.0
 #: Without an answer for so long the line is dialled afresh.
 ANSWER_S = 15.0
-#: Pieces on their way at one time.
-WINDOW = 8
+#: A log that ended waits so long for company: woken for each of a thousand short ones a second, this thread
+#: and the broker's would do little else.
+GATHER_S = 0.05
+#: As many do not wait for more.
+COMPANY = 16
+#: Pieces on their way at one time (the broker keeps at most 32 answers for one peer and drops more), and
+#: bytes with which no further one is sent.
+WINDOW = 16
+WINDOW_BYTES = 8 * PIECE
+#: Files of sent logs kept to be used again: making and removing one for each of a hundred short chunks a
+#: second is slow, since ext4 does not use an inode again for seconds and looks past all such ones.
+SPARE = 32
+#: Ended logs of which the text is kept in memory until it is sent, so that it need not be read again.
+REMEMBERED = 256
 #: Previews waiting at most; older ones go first.
 PREVIEWS = 64
 #: A log refused so often at the same place is given up.
@@ -50,7 +68,9 @@ class Stream(msgspec.Struct):
         ended: Nothing will be added.
         asked_s: When a piece was sent that is not answered, None when none is.
         sent_s: When the last piece was sent.
+        piece: Bytes of that piece.
         closed: That piece said it is the last.
+        queued: It stands among those to be sent.
         refusals: Refusals in a row.
     """
 
@@ -63,7 +83,9 @@ class Stream(msgspec.Struct):
     ended: bool = False
     asked_s: float | None = None
     sent_s: float = 0.0
+    piece: int = 0
     closed: bool = False
+    queued: bool = False
     refusals: int = 0
 
 
@@ -74,10 +96,21 @@ class Uploader:
         """Takes over what an earlier run left in the folder."""
         self.cap_bytes = cap_bytes
         self._line = line
-        self._folder = folder
+        self._folder = str(folder)
         self._tail_s = tail_s
         self._lock = threading.Lock()
         self._streams: dict[int, Stream] = {}
+        #: Logs begun and logs ended that the thread has not seen yet.
+        self._begun: deque[Stream] = deque()
+        self._ended: deque[Stream] = deque()
+        # Of the thread alone: logs still written, ended ones in turn, pieces not answered in the order they
+        # were sent, and when the next ended one must go.
+        self._running: dict[int, Stream] = {}
+        self._ready: deque[Stream] = deque()
+        self._flying: dict[int, Stream] = {}
+        self._due_s = inf
+        #: When the thread goes on without being woken.
+        self._wakes_s = inf
         self._previews: deque[PreviewPutMsg] = deque(maxlen=PREVIEWS)
         self._decode = bulk_out_codec().decode
         self._connection = 0
@@ -85,10 +118,17 @@ class Uploader:
         self._failures = 0
         self._ending = threading.Event()
         self._end_s = 0.0
+        self._forgotten = False
+        #: Empty files, and the folder they lie in.
+        self._spare: list[str] = []
+        self._spares = f"{self._folder}-spare"
         self._find_left()
+        shutil.rmtree(self._spares, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.makedirs(self._spares, mode=0o700)
 
     def _find_left(self) -> None:
-        for path in sorted(self._folder.glob("*.log")):
+        for path in sorted(Path(self._folder).glob("*.log")):
             match = _NAME.match(path.name)
             if match is None:
                 continue
@@ -99,9 +139,9 @@ class Uploader:
                 log.warning("event=log-left path=%s reason=%s", path, error)
                 continue
             attempt = int(match["attempt"])
-            self._streams[attempt] = Stream(
-                int(match["job"]), match["step"], int(match["no"]), attempt, spool, ended=True
-            )
+            stream = Stream(int(match["job"]), match["step"], int(match["no"]), attempt, spool, ended=True)
+            self._streams[attempt] = stream
+            self._ended.append(stream)
 
     # -- other threads --
 
@@ -111,19 +151,41 @@ class Uploader:
         Raises:
             StorageError: The agent's disk refuses.
         """
-        spool = LogSpool(self._folder / f"{attempt}.J{job}.{no}.{step}.log", self.cap_bytes)
+        path = f"{self._folder}/{attempt}.J{job}.{no}.{step}.log"
+        self._use_spare(path)
+        spool = LogSpool(path, self.cap_bytes)
+        stream = Stream(job, step, no, attempt, spool)
         with self._lock:
-            self._streams[attempt] = Stream(job, step, no, attempt, spool)
-        self._line.wake()
+            self._streams[attempt] = stream
+        self._begun.append(stream)
+        self._wake_by(self._tail_s)
         return spool
+
+    def _use_spare(self, path: str) -> None:
+        try:
+            spare = self._spare.pop()
+        except IndexError:
+            return
+        # If it is refused the log makes its own file, or says why it cannot.
+        with contextlib.suppress(OSError):
+            os.rename(spare, path)
 
     def log_ended(self, attempt: int) -> None:
         """The attempt's log is complete and closed."""
         with self._lock:
             stream = self._streams.get(attempt)
-            if stream is not None:
-                stream.ended = True
-        self._line.wake()
+            if stream is None:
+                return
+            stream.ended = True
+            if len(self._streams) > REMEMBERED:
+                stream.spool.forget_text()
+        self._ended.append(stream)
+        self._wake_by(GATHER_S)
+
+    def _wake_by(self, pause_s: float) -> None:
+        """Sees to it that the thread looks again in ``pause_s`` at the latest."""
+        if self._wakes_s > time.monotonic() + pause_s:
+            self._line.wake()
 
     def add_preview(self, message: PreviewPutMsg) -> None:
         """Queues a preview; one that cannot be sent for long is dropped."""
@@ -137,6 +199,7 @@ class Uploader:
         with self._lock:
             streams, self._streams = self._streams, {}
             self._previews.clear()
+            self._forgotten = True
         for stream in streams.values():
             with contextlib.suppress(OSError):
                 aside.mkdir(parents=True, exist_ok=True)
@@ -160,7 +223,10 @@ class Uploader:
         try:
             pause_s = self._turn()
             while not self._finished():
+                # Said before it waits, taken back before it looks: who adds something in between wakes it.
+                self._wakes_s = inf if pause_s is None else time.monotonic() + pause_s
                 self._line.wait(pause_s)
+                self._wakes_s = inf
                 pause_s = self._turn()
         finally:
             self._line.close(linger_s=0.5)
@@ -185,8 +251,7 @@ class Uploader:
             if self._line.connections != self._connection:
                 self._connection = self._line.connections
                 self._failures = 0
-                for stream in self._all():
-                    stream.asked_s = None
+                self._land_all()
             if not self._connection:
                 return self._bounded(None)
             return self._send(now)
@@ -202,10 +267,6 @@ class Uploader:
         left = max(0.0, self._end_s - time.monotonic())
         return left if pause_s is None else min(pause_s, left)
 
-    def _all(self) -> list[Stream]:
-        with self._lock:
-            return list(self._streams.values())
-
     def _handle(self, body: bytes) -> None:
         message = self._decode(body)
         if not isinstance(message, LogAckMsg):
@@ -214,11 +275,11 @@ class Uploader:
             stream = self._streams.get(message.attempt)
         if stream is None:
             return
-        stream.asked_s = None
         if message.reason and message.size == stream.acked:
             stream.refusals += 1
             if stream.refusals == REFUSALS:
                 log.warning("event=log-refused attempt=%d reason=%s", stream.attempt, message.reason)
+            self._land(stream)
             return
         # After a gap the broker says where to go on; a log that is longer there is whole there.
         stream.refusals = 0
@@ -226,47 +287,112 @@ class Uploader:
         stream.acked = min(message.size, stream.spool.size)
         if whole and not message.reason:
             self._drop(stream)
+        else:
+            self._land(stream)
 
     def _drop(self, stream: Stream) -> None:
+        self._running.pop(stream.attempt, None)
+        self._flying.pop(stream.attempt, None)
         with self._lock:
             if self._streams.pop(stream.attempt, None) is None:
                 return
-        stream.spool.remove()
+        spare = f"{self._spares}/{stream.attempt}"
+        if len(self._spare) < SPARE and stream.spool.give_away(spare):
+            self._spare.append(spare)
+        else:
+            stream.spool.remove()
+
+    def _land(self, stream: Stream) -> None:
+        """A piece is answered, or lost: the log's next one goes before those of others."""
+        stream.asked_s = None
+        if self._flying.pop(stream.attempt, None) is not None and stream.ended and not stream.queued:
+            stream.queued = True
+            self._ready.appendleft(stream)
+            self._due_s = 0.0
+
+    def _land_all(self) -> None:
+        for stream in reversed(list(self._flying.values())):
+            self._land(stream)
+
+    def _look(self, now: float) -> None:
+        """Takes over what other threads announced."""
+        with self._lock:
+            if self._forgotten:
+                self._forgotten = False
+                for part in (self._running, self._ready, self._flying):
+                    part.clear()
+            begun = [self._begun.popleft() for _ in range(len(self._begun))]
+            ended = [self._ended.popleft() for _ in range(len(self._ended))]
+            known = self._streams
+            for stream in begun:
+                if known.get(stream.attempt) is stream and not stream.ended:
+                    self._running[stream.attempt] = stream
+            for stream in ended:
+                self._running.pop(stream.attempt, None)
+                if known.get(stream.attempt) is not stream or stream.queued or stream.asked_s is not None:
+                    continue
+                stream.queued = True
+                self._ready.append(stream)
+                self._due_s = min(self._due_s, now + GATHER_S)
 
     def _send(self, now: float) -> float | None:
         """Sends pieces; returns how long nothing needs to be done."""
-        streams = self._all()
-        flying = sum(1 for stream in streams if stream.asked_s is not None)
-        tail = False
-        for stream in streams:
-            if stream.asked_s is not None:
-                if now - stream.asked_s > ANSWER_S:
-                    log.warning("event=bulk-no-answer attempt=%d", stream.attempt)
-                    self._line.reconnect()
-                    stream.asked_s = None
-                    return self._bounded(self._tail_s)
-                continue
-            if stream.refusals >= REFUSALS:
-                if stream.ended:
-                    self._drop(stream)
-                continue
-            tail = tail or not stream.ended
-            if flying < WINDOW and self._put(stream, now):
-                flying += 1
+        self._look(now)
+        oldest = next(iter(self._flying.values()), None)
+        if oldest is not None and oldest.asked_s is not None and now - oldest.asked_s > ANSWER_S:
+            log.warning("event=bulk-no-answer attempt=%d", oldest.attempt)
+            self._line.reconnect()
+            self._land_all()
+            return self._bounded(self._tail_s)
+        blocked = not self._send_ended(now)
+        for stream in list(self._running.values()):
+            if stream.asked_s is None and stream.refusals < REFUSALS and self._has_room():
+                self._put(stream, now)
         self._send_previews()
-        if flying:
-            return self._bounded(min(ANSWER_S, self._tail_s) if tail else ANSWER_S)
-        return self._bounded(self._tail_s if tail or streams or self._previews else None)
+        pauses = []
+        if self._flying:
+            pauses.append(ANSWER_S)
+        if self._running or blocked or self._previews:
+            pauses.append(self._tail_s)
+        if self._ready and self._has_room() and not blocked:
+            pauses.append(max(0.0, self._due_s - now))
+        return self._bounded(min(pauses, default=None))
+
+    def _has_room(self) -> bool:
+        flying = self._flying
+        return not flying or (
+            len(flying) < WINDOW and sum(stream.piece for stream in flying.values()) < WINDOW_BYTES
+        )
+
+    def _send_ended(self, now: float) -> bool:
+        """Sends logs that ended, once they are due; False when the line takes nothing more."""
+        ready = self._ready
+        if len(ready) < COMPANY and now < self._due_s and not self._ending.is_set():
+            return True
+        while ready and self._has_room():
+            stream = ready[0]
+            if stream.refusals >= REFUSALS:
+                ready.popleft()
+                self._drop(stream)
+                continue
+            sent = self._put(stream, now)
+            if not sent and stream.attempt in self._streams:
+                return False
+            stream.queued = False
+            ready.popleft()
+        if not ready:
+            self._due_s = inf
+        return True
 
     def _put(self, stream: Stream, now: float) -> bool:
+        """Sends the next piece; False when there is none now, or it cannot be sent."""
         ended = stream.ended
-        size = stream.spool.size
-        if stream.acked >= size and not ended:
-            return False
-        if not ended and now < stream.sent_s + self._tail_s:
+        spool = stream.spool
+        size = spool.size
+        if not ended and (stream.acked >= size or now < stream.sent_s + self._tail_s):
             return False
         try:
-            data = stream.spool.read(stream.acked, PIECE) if stream.acked < size else b""
+            data = spool.read(stream.acked, PIECE) if stream.acked < size else b""
         except StorageError as error:
             log.warning("event=log-unreadable attempt=%d reason=%s", stream.attempt, error)
             self._drop(stream)
@@ -276,7 +402,9 @@ class Uploader:
         if not self._line.send(encode(message)):
             return False
         stream.asked_s = stream.sent_s = now
+        stream.piece = len(data)
         stream.closed = end
+        self._flying[stream.attempt] = stream
         return True
 
     def _send_previews(self) -> None:

@@ -14,6 +14,7 @@ from farm.broker.bulk import KEY_LENGTH, BulkThread, LeaseBook
 from farm.broker.keydesk import KeyDesk
 from farm.broker.loop import Loop
 from farm.broker.ports import KeyRecord, Store
+from farm.broker.recorder import Recorder
 from farm.broker.state import Addresses, BrokerState
 from farm.config.options import BrokerOptions
 from farm.config.places import Endpoint, Places
@@ -169,6 +170,8 @@ class Broker:
             book = LeaseBook()
             _fill_book(book, core, store)
             state.book = book
+            state.recorder = Recorder(core, places.state / "recordings", state.watch)
+            stack.callback(state.recorder.close)
             state.apply(RestartEvent(now_us, int(options.restart_grace_s * 1e6)))
             bulk = BulkThread(
                 link.bulk,
@@ -228,9 +231,7 @@ def _raise_file_limit() -> None:
 def restore_core(store: Store, settings: Settings) -> Core:
     """The core as the store remembers it."""
     stored = store.load()
-    after = stored.checkpoint.seq if stored.checkpoint is not None else 0
-    farm = restore(settings, stored, store.replay(after), store.last_seq(), store.last_attempt())
-    return Core(farm=farm)
+    return Core(farm=restore(settings, stored, store.replay(stored.after)))
 
 
 def _settings(options: BrokerOptions) -> Settings:

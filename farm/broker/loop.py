@@ -27,7 +27,7 @@ log = logging.getLogger("overcrank.broker")
 DRAIN = 2_000
 #: Seconds between two looks at deadlines.
 TICK_S = 0.25
-#: Rows after which the next quiet moment writes a checkpoint.
+#: Rows after which the next quiet moment writes a checkpoint; twice as many and it is written at once.
 CHECKPOINT_ROWS = 100_000
 
 
@@ -115,7 +115,8 @@ class Loop:
         self._commit_and_send()
         s.publisher.flush(now_us)
         s.outbound.flush(s.agents, self._send)
-        if not taken and self._rows_since_checkpoint >= CHECKPOINT_ROWS:
+        rows = self._rows_since_checkpoint
+        if rows >= CHECKPOINT_ROWS and (not taken or rows >= 2 * CHECKPOINT_ROWS):
             s.apply(CheckpointEvent(now_us))
             self._commit_and_send()
             self._rows_since_checkpoint = 0

@@ -16,8 +16,9 @@ from farm.core.outcome import (
     GrantCommand,
     LeaseCommand,
     StopCommand,
+    UpdateCommand,
 )
-from farm.protocol.agent import BatchMsg, DrainMsg, GrantMsg, LeaseMsg, StopMsg
+from farm.protocol.agent import BatchMsg, DrainMsg, GrantMsg, LeaseMsg, StopMsg, UpdateMsg
 from farm.protocol.codec import encode
 from farm.protocol.session import BrokerSession
 
@@ -70,7 +71,7 @@ class Outbound:
         #: Those of them that something waits for, in the order it came.
         self._waiting: list[_ForAgent] = []
         self._direct: list[tuple[bytes, object]] = []
-        self._drains: list[DrainCommand] = []
+        self._drains: list[DrainCommand | UpdateCommand] = []
 
     def ack(self, node_id: int, n: int) -> None:
         """Acknowledges an outbox entry of an agent."""
@@ -86,13 +87,13 @@ class Outbound:
             # By exact type: asking whether it is an instance of another kind costs more than the rest.
             if type(command) is LeaseCommand:
                 self._agent(command.node_id).leases.append(self._lease(command))
-            elif type(command) is DrainCommand:
+            elif type(command) is DrainCommand or type(command) is UpdateCommand:
                 self._drains.append(command)
             elif type(command) is StopCommand:
-                stop = StopMsg(command.attempt, command.reason, command.units)
+                stop = StopMsg(command.attempt, command.reason, command.units, command.take_back)
                 self._agent(command.node_id).stops += (stop,)
             elif type(command) is GrantCommand:
-                grant = GrantMsg(command.attempt, command.unit, command.reason)
+                grant = GrantMsg(command.attempt, command.unit, command.reason, command.supersedes)
                 self._agent(command.node_id).grants += (grant,)
             elif type(command) is DiscardCommand:
                 self._agent(command.node_id).discard += (command.attempt,)
@@ -126,6 +127,7 @@ class Outbound:
             command.ask,
             command.supersedes,
             command.adopt_folder,
+            command.silent_us / 1e6 if command.silent_us else 0.0,
         )
 
     def flush(self, sessions: dict[int, BrokerSession], send: Send) -> list[int]:
@@ -146,7 +148,12 @@ class Outbound:
         for drain in self._drains:
             session = sessions.get(drain.node_id)
             if session is not None:
-                send(session.routing_id, encode(DrainMsg(drain.on, drain.reason)))
+                told: object
+                if isinstance(drain, DrainCommand):
+                    told = DrainMsg(drain.on, drain.reason)
+                else:
+                    told = UpdateMsg(drain.rollout, drain.version)
+                send(session.routing_id, encode(told))
         self._drains.clear()
         for agent in self._waiting:
             session = sessions.get(agent.node_id)

@@ -42,37 +42,35 @@ class Store(Protocol):
         ...
 
     def load(self) -> Stored:
-        """Reads what a restart needs, less the rows to replay."""
+        """Reads what a restart starts from, less the rows to replay."""
         ...
 
-    def replay(self, after_seq: int) -> Iterator[LeaseRow | ResultRow | BulkRow]:
-        """Lease, result and bulk rows with ``seq`` greater than that, in order of ``seq``."""
-        ...
-
-    def last_seq(self) -> int:
-        """The greatest ``seq`` of any row, 0 when there is none."""
-        ...
-
-    def last_attempt(self) -> int:
-        """The greatest attempt id, 0 when there is none."""
+    def replay(self, after_seq: int) -> Iterator[AnyRow]:
+        """Every row that changes the farm with ``seq`` greater than that, in order of ``seq``."""
         ...
 
     # -- reading history --
 
-    def results_of_step(self, step_id: int, since_seq: int) -> list[ResultRow]:
-        """Result rows of a step in order; ``since_seq`` (the step's own seq) bounds the search."""
+    def step_history(
+        self, step_id: int, units: tuple[int, int] | None
+    ) -> list[LeaseRow | ResultRow | BulkRow]:
+        """Leases, results and moves of a step in order of ``seq``.
+
+        With ``units`` (first and last index), those that concern them, and every result of an attempt that
+        was leased any of them.
+        """
         ...
 
-    def leases_of_step(self, step_id: int, since_seq: int) -> list[LeaseRow]:
-        """Lease rows of a step in order."""
+    def recent_history(self, step_id: int, leases: int) -> list[LeaseRow | ResultRow | BulkRow]:
+        """The newest so many leases of a step with their results, in order of ``seq``."""
+        ...
+
+    def bulks_of_step(self, step_id: int) -> list[BulkRow]:
+        """Moves of many units of a step at once, in order of ``seq``."""
         ...
 
     def recent_leases(self, limit: int) -> list[LeaseRow]:
-        """The newest lease rows, oldest of them first."""
-        ...
-
-    def bulks_of_step(self, step_id: int, since_seq: int) -> list[BulkRow]:
-        """Bulk rows of a step in order."""
+        """The newest lease rows of the farm, oldest of them first."""
         ...
 
     def history(self, job_id: int, before_us: int, limit: int) -> list[HistoryRow]:

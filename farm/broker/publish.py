@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from farm.broker.views import Views
-from farm.core.rows import AnyRow, BulkRow, JobRow, JobStateRow, LeaseRow, NodeRow, ResultRow, StepRow
+from farm.core.rows import (
+    AnyRow,
+    BulkRow,
+    JobRow,
+    JobStateRow,
+    LeaseRow,
+    NodeRow,
+    ResultRow,
+    StepEditRow,
+    StepRow,
+)
 from farm.core.state import Farm
 from farm.model.errors import CallError
 from farm.model.ids import parse_address
@@ -115,6 +125,12 @@ class Publisher:
                 for follower in self._followers.values():
                     if job.id in follower.job_units:
                         self._note_units(follower, row)
+            elif kind is StepEditRow:
+                # The map may have grown: whoever follows its units needs it whole.
+                job = steps[row.step_id].job  # type: ignore[union-attr]
+                self._jobs.add(job.id)
+                for follower in self._followers.values():
+                    follower.resync = follower.resync or job.id in follower.job_units
             elif kind is JobStateRow or kind is StepRow:
                 self._jobs.add(row.job_id)  # type: ignore[union-attr]
             elif kind is JobRow:

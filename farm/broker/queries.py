@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import compress, islice
 
 import farm
+from farm.broker.setting import policy_reply
 from farm.broker.state import BrokerState
 from farm.core import meter
 from farm.core.apply import units_of
@@ -31,6 +33,7 @@ from farm.protocol.client import (
     JobsReq,
     NodesReply,
     NodesReq,
+    PolicyReq,
     Request,
     SpendReply,
     SpendReq,
@@ -65,6 +68,9 @@ def answer(s: BrokerState, request: Request, role: Role, user: str) -> object:
     if isinstance(request, HistoryReq):
         check_allowed(role, "job", user=user, owner="")
         return _history(s, request)
+    if isinstance(request, PolicyReq):
+        check_allowed(role, "policy", user=user, owner="")
+        return policy_reply(s, request)
     if isinstance(request, NodesReq):
         check_allowed(role, "nodes", user=user, owner="")
         nodes = (node for node in s.core.farm.nodes.values() if not node.forgotten)
@@ -111,13 +117,32 @@ def _frames(s: BrokerState, request: FramesReq) -> FramesReply:
     skip, left, more = max(0, request.offset), limit, False
     steps = {}
     for step, units in s.views.units_at(parse_address(request.address)):
-        chosen = [unit for unit in units if not states or step.state[unit] in states]
-        page = chosen[skip : skip + left]
-        skip = max(0, skip - len(chosen))
-        more = more or (len(chosen) > len(page) and left == len(page))
+        page, found = _chosen(step, units, states, skip, left)
+        skip = max(0, skip - found)
+        more = more or (found > len(page) and left == len(page))
         left -= len(page)
         steps[step.spec.name] = tuple(s.views.frame_rows(step, page, s.now_us))
     return FramesReply(id=request.id, steps=steps, more=more)
+
+
+def _chosen(
+    step: Step, units: Sequence[int], states: set[int], skip: int, most: int
+) -> tuple[Sequence[int], int]:
+    """A page of the units that are in one of these states (in any, when none is named), and how many are.
+
+    A step may have a million units, so nothing here makes a list of them.
+    """
+    if not states:
+        return units[skip : skip + most], len(units)
+    if isinstance(units, range):
+        wanted = bytes(state in states for state in range(256))
+        marks: Iterable[int] = step.state.translate(wanted)
+        found = sum(step.counts[state] for state in states)
+    else:
+        state_of = step.state
+        marks = [state_of[unit] in states for unit in units]
+        found = sum(marks)
+    return list(islice(compress(units, marks), skip, skip + most)), found
 
 
 def _attempts(s: BrokerState, request: AttemptsReq) -> AttemptsReply:
@@ -126,7 +151,9 @@ def _attempts(s: BrokerState, request: AttemptsReq) -> AttemptsReply:
     rows: list[AttemptRow] = []
     for step, units in s.views.units_at(address):
         wanted = set(units) if address.frames else None
-        rows += s.views.attempt_rows(step, wanted, s.now_us)
+        # One attempt may be any of them; else those that are shown are enough.
+        newest = limit if address.attempt is None else 0
+        rows += s.views.attempt_rows(step, wanted, s.now_us, newest=newest)
     if address.attempt is not None:
         rows = [row for row in rows if row.no == address.attempt]
     rows.sort(key=lambda row: -row.attempt)
@@ -159,7 +186,7 @@ def _history(s: BrokerState, request: HistoryReq) -> HistoryReply:
                     reason=row.reason,
                     who=row.who,
                 )
-                for row in s.store.bulks_of_step(step.id, step.seq)
+                for row in s.store.bulks_of_step(step.id)
                 if row.old != row.new and (not request.before_us or row.at_us < request.before_us)
             ]
     rows.sort(key=lambda row: -row.at_us)
@@ -200,6 +227,8 @@ def _status(s: BrokerState, request: StatusReq) -> StatusReply:
     nodes: dict[str, int] = {}
     spend = burn = 0
     alerts = list(s.keydesk.alerts)
+    if state.due.rollout is not None:
+        alerts.append(state.due.rollout.words())
     for node in state.nodes.values():
         if node.forgotten:
             continue

@@ -10,16 +10,19 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 import farm
 from farm.broker import queries
 from farm.broker.admission import admit
+from farm.broker.nodedesk import node_event
+from farm.broker.setting import check_set, policy_event
 from farm.broker.state import REVOKED, BrokerState
 from farm.core.events import (
     ActEvent,
     BeatEvent,
     ByeEvent,
     HelloEvent,
-    NodeActEvent,
     ReportEvent,
     VerifiedEvent,
 )
@@ -35,6 +38,8 @@ from farm.protocol.client import (
     KeysReq,
     NodeActReq,
     OkReply,
+    PolicySetReq,
+    RecordReq,
     Request,
     ShutdownReq,
     SubmitReply,
@@ -240,14 +245,18 @@ class Routes:
         s, role, user = self._s, Role(session.role), session.user
         if isinstance(request, SubmitReq):
             event, warnings = admit(request.job, role, user, s.now_us)
-            answer = s.apply(event)
-            return SubmitReply(id=request.id, job=answer.job, warnings=tuple(warnings), again=answer.again)
+            answer = s.apply(msgspec.structs.replace(event, force=True) if request.force else event)
+            told = (*warnings, *answer.warnings)
+            return SubmitReply(id=request.id, job=answer.job, warnings=told, again=answer.again)
         if isinstance(request, ActReq):
             return self._act(request, role, user)
         if isinstance(request, NodeActReq):
             check_allowed(role, request.action, user=user, owner="")
-            node = s.find_node(request.node)
-            answer = s.apply(NodeActEvent(s.now_us, request.action, node.id, request.reason[:500], user))
+            answer = s.apply(node_event(s, request, user))
+            return ActReply(id=request.id, changed=answer.changed, message=answer.message)
+        if isinstance(request, PolicySetReq):
+            check_allowed(role, "policy-set", user=user, owner="")
+            answer = s.apply(policy_event(s, request, user))
             return ActReply(id=request.id, changed=answer.changed, message=answer.message)
         if isinstance(request, KeysReq):
             needed = "keys-invite" if request.action == "keys-add" else request.action
@@ -255,6 +264,13 @@ class Routes:
             return s.keydesk.handle(
                 request, s.addresses.join, s.addresses.control, s.addresses.public, s.now_us
             )
+        if isinstance(request, RecordReq) and s.recorder is not None:
+            check_allowed(role, "record", user=user, owner="")
+            try:
+                return s.recorder.answer(request, s.now_us)
+            except StorageError as error:
+                # The farm's own store is well: this ends the request, not the turn.
+                raise CallError(error.message, hint=error.hint) from error
         if isinstance(request, ShutdownReq):
             check_allowed(role, "shutdown", user=user, owner="")
             log.info("shutdown by=%s reason=%s", user, request.reason)
@@ -293,6 +309,8 @@ class Routes:
             raise CallError(f"{request.action} works on frames, not on attempts")
         if request.action == "priority" and request.value.lstrip("-").isdecimal():
             check_priority(role, int(request.value))
+        if request.action == "set":
+            check_set(request.value, role)
         answer = s.apply(
             ActEvent(
                 s.now_us,
@@ -305,4 +323,6 @@ class Routes:
                 user,
             )
         )
+        if request.action == "set":
+            s.forget_templates(job)
         return ActReply(id=request.id, changed=answer.changed, message=answer.message)

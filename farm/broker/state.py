@@ -13,12 +13,14 @@ from farm.broker.keydesk import KeyDesk
 from farm.broker.outbound import Outbound
 from farm.broker.ports import Store
 from farm.broker.publish import Publisher
+from farm.broker.recorder import Recorder
 from farm.broker.templates import encode_template
 from farm.broker.views import Views
 from farm.core.core import Core
 from farm.core.events import AnyEvent
+from farm.core.outcome import Outcome
 from farm.core.rows import AnyRow, LeaseRow
-from farm.core.state import Node
+from farm.core.state import Job, Node
 from farm.model.errors import CallError, UnknownName
 from farm.protocol.agent import Timings
 from farm.protocol.codec import broker_codec
@@ -85,6 +87,8 @@ class BrokerState:
         self.alerts: list[str] = []
         #: Tells the bulk thread which key an attempt was leased to.
         self.book: LeaseBook | None = None
+        #: Writes events to a file when it is asked to.
+        self.recorder: Recorder | None = None
         self.stopping = False
         self.fresh = True
         self._templates: dict[int, msgspec.Raw] = {}
@@ -97,6 +101,10 @@ class BrokerState:
     def entropy() -> int:
         """63 random bits."""
         return secrets.randbits(63)
+
+    def watch(self, handle: Callable[[AnyEvent], Outcome] | None) -> None:
+        """Lets a recorder handle events, which hands them to the core; None = the core itself again."""
+        self._handle = handle or self.core.handle
 
     def apply(self, event: AnyEvent) -> Any:
         """Lets the core handle an event; gathers its rows and commands; returns its reply."""
@@ -130,6 +138,11 @@ class BrokerState:
             if len(self._templates) > 10_000:
                 del self._templates[next(iter(self._templates))]
         return template
+
+    def forget_templates(self, job: Job) -> None:
+        """Its leases are encoded anew from now on: the job or one of its steps was changed."""
+        for step in job.steps:
+            self._templates.pop(step.id, None)
 
     def find_node(self, text: str) -> Node:
         """The node of that name or number.

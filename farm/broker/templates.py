@@ -44,7 +44,7 @@ def input_plan(job: JobSpec, step: StepSpec, name: str, value: Any, where: str) 
     index = value.get("output", 0)
     if not isinstance(index, int) or not 0 <= index < len(source.outputs):
         raise JobFileError(f"step {source.name!r} has no output {index!r}", where)
-    if source.name not in step.after:
+    if source.name not in [need.step for need in step.needs() if not need.job]:
         raise JobFileError(
             f"reads step {source.name!r} but does not wait for it",
             where,
@@ -82,6 +82,10 @@ def encode_template(job: Job, step: Step) -> msgspec.Raw:
         version=spec.version,
         timeout_s=spec.timeout_s,
         checks=spec.checks,
+        pre=spec.pre,
+        post=spec.post,
+        min_run_s=spec.failure.min_run_s,
+        frame_timeout_s=spec.failure.frame_timeout_s,
         movie_frames=spec.movie_frames,
         user=job.user,
         project=job.project,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from farm.core import meter
 from farm.core.actions import find_units
 from farm.core.apply import DONE, FAILED, RUNNING, units_of
 from farm.core.match import why_nobody
-from farm.core.rows import LeaseRow, ResultRow
+from farm.core.rows import BulkRow, LeaseRow, ResultRow
 from farm.core.state import Attempt, Farm, Job, Node, Step
 from farm.model.errors import CallError, UnknownName
 from farm.model.frames import format_indices
@@ -137,7 +137,7 @@ class Views:
     def frame_rows(self, step: Step, units: Iterable[int], now_us: int) -> list[FrameRow]:
         """Rows of these units, in order."""
         wanted = list(units)
-        told = self._history(step, set(wanted), now_us)
+        told = self._history(step, set(wanted), now_us) if wanted else {}
         live: dict[int, Attempt] = {}
         for attempt in step.attempts.values():
             if attempt.kind is not AttemptKind.VERIFY:
@@ -190,8 +190,9 @@ class Views:
 
     def _history(self, step: Step, wanted: set[int], now_us: int) -> dict[int, _Past]:
         """What is stored of units: attempts, nodes, times, their share of each attempt's cost."""
-        leases = {row.id: row for row in self._store.leases_of_step(step.id, step.seq)}
-        results = self._store.results_of_step(step.id, step.seq)
+        rows = self._store.step_history(step.id, (min(wanted), max(wanted)))
+        leases = {row.id: row for row in rows if type(row) is LeaseRow}
+        results = [row for row in rows if type(row) is ResultRow]
         past: dict[int, _Past] = {}
         charges: dict[int, int] = {}
         spent: dict[int, dict[int, int]] = {}
@@ -202,6 +203,8 @@ class Views:
                 spent.setdefault(row.attempt_id, {})[row.unit] = row.elapsed_us
         for lease in leases.values():
             units = units_of(lease.units)
+            if wanted.isdisjoint(units):
+                continue
             node = self._farm.nodes.get(lease.node_id)
             charge = charges.get(lease.id)
             if charge is None:
@@ -220,23 +223,42 @@ class Views:
         for row in results:
             if row.unit in wanted:
                 _take_result(past.setdefault(row.unit, _Past()), row)
-        for bulk in self._store.bulks_of_step(step.id, step.seq):
-            if bulk.old != bulk.new:
+        for bulk in rows:
+            if type(bulk) is BulkRow and bulk.old != bulk.new:
                 for unit in wanted if bulk.units == "*" else wanted.intersection(units_of(bulk.units)):
                     past.setdefault(unit, _Past()).moves.append((bulk.seq, bulk.new, bulk.reason))
         return past
 
-    def attempt_rows(self, step: Step, units: set[int] | None, now_us: int) -> list[AttemptRow]:
-        """Attempts of a step (or those that held some of these units), oldest first."""
+    def attempt_rows(
+        self, step: Step, units: set[int] | None, now_us: int, *, newest: int = 0
+    ) -> list[AttemptRow]:
+        """Attempts of a step (or those that held some of these units), oldest first.
+
+        Args:
+            step: Which step.
+            units: Indices of units, None = all.
+            now_us: Time up to which running attempts are charged.
+            newest: With all units, so many of the newest attempts are enough; 0 = all of them.
+        """
+        if units is not None:
+            history = self._store.step_history(step.id, (min(units), max(units))) if units else []
+        elif newest:
+            history = self._store.recent_history(step.id, newest)
+        else:
+            history = self._store.step_history(step.id, None)
         ends: dict[int, ResultRow] = {}
         words: dict[int, list[str]] = {}
-        for row in self._store.results_of_step(step.id, step.seq):
+        for row in history:
+            if type(row) is not ResultRow:
+                continue
             if row.closes:
                 ends[row.attempt_id] = row
             if row.unit >= 0:
                 words.setdefault(row.attempt_id, []).append(row.failure or _WORDS[row.new])
         rows = []
-        for lease in self._store.leases_of_step(step.id, step.seq):
+        for lease in history:
+            if type(lease) is not LeaseRow:
+                continue
             held = units_of(lease.units)
             if units is not None and not units & set(held):
                 continue
@@ -272,11 +294,11 @@ class Views:
             waste_nano=end.waste_nano if end else 0,
         )
 
-    def units_at(self, address: Address) -> list[tuple[Step, list[int]]]:
+    def units_at(self, address: Address) -> list[tuple[Step, Sequence[int]]]:
         """Steps and unit indices an address names."""
         job = self.find_job(address.job)
         return [
-            (step, list(range(step.units) if units is None else units))
+            (step, range(step.units) if units is None else units)
             for step, units in find_units(job, address.step or "", address.frames or "")
         ]
 
@@ -287,6 +309,7 @@ class Views:
         facts = node.facts
         total, _, idle = meter.projected(node, now_us)
         load = self.load.get(node.id)
+        mark = node.settings.update
         return NodeRow(
             node=node.id,
             name=node.name,
@@ -306,12 +329,18 @@ class Views:
             apps=tuple(f"{app.name} {app.version}" for app in facts.apps),
             renderers=facts.renderers,
             running=tuple(attempt.address for attempt in node.attempts.values()),
-            rate_nano_h=node.rate_nano_h,
+            rate_nano_h=meter.rate_at(node, now_us),
             spent_nano=total,
             idle_nano=idle,
             seen_us=node.seen_us,
             software=facts.software,
             cpu_percent=load.cpu_percent if load is not None else 0.0,
+            slots=node.settings.slots,
+            schedule=node.settings.schedule,
+            closed=node.closed,
+            disabled=node.settings.disabled,
+            update=mark.state if mark is not None else "",
+            update_reason=mark.reason if mark is not None else "",
         )
 
     def spend(

@@ -74,9 +74,13 @@ _JSON = {
     "nodes": (
         '`{"nodes": [{"node", "name", "host", "state", "enabled", "reason", "pool", "site", "cores", "cores_free", '
         '"ram_mib", "ram_free_mib", "gpus", "gpus_free", "gpu_names", "apps", "renderers", "running", "cpu_percent", '
-        '"rate_usd_h", "spent_usd", "idle_usd", "seen", "software"}]}`'
+        '"rate_usd_h", "spent_usd", "idle_usd", "seen", "software", "slots", "schedule", "closed", "disabled", "update", '
+        '"update_reason"}]}`'
     ),
-    "node": '`{"action", "results": [{"node", "changed", "message"}]}`',
+    "node": (
+        '`{"action", "results": [{"node", "changed", "message"}]}`; update: `{"action", "changed", "message"}`, with '
+        '`--wait` also `"nodes": [{"node", "update", "reason", "software"}]`'
+    ),
     "gpus": '`{"nodes": [{"name", "state", "enabled", "gpus", "gpus_free", "gpu_names"}]}`',
     "spend": (
         '`{"by", "lines": [{"key", "total_usd", "useful_usd", "waste_usd", "idle_usd", "busy_s", "frames"}], "total"}`; '

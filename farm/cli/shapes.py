@@ -144,6 +144,12 @@ def node_shape(row: wire.NodeRow) -> Shape:
         "idle_usd": usd_text(row.idle_nano),
         "seen": iso_time(row.seen_us),
         "software": row.software,
+        "slots": row.slots,
+        "schedule": row.schedule,
+        "closed": row.closed,
+        "disabled": row.disabled,
+        "update": row.update,
+        "update_reason": row.update_reason,
     }
 
 

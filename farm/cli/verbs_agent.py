@@ -32,6 +32,7 @@ _FLAGS = (
     ("--node-name", "node_name", "NAME", "name of the node (default: the host name)"),
     ("--cores", "cores", "N", "logical processors given to the farm (default: all)"),
     ("--ram-mib", "ram_mib", "SIZE", "memory given to the farm (default: all)"),
+    ("--disk-mib", "disk_mib", "SIZE", "scratch disk given to the farm (default: about what is free)"),
     ("--scratch", "scratch", "FOLDER", "folder for temporary files"),
     ("--log-level", "log_level", "LEVEL", "least severe kind of message that is logged"),
 )
@@ -42,6 +43,9 @@ def _setup(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, dest=f"option_{name}", metavar=metavar, help=text)
     parser.add_argument(
         "--attribute", action="append", metavar="K=V", help="attribute of the node (repeatable)"
+    )
+    parser.add_argument(
+        "--token", action="append", metavar="NAME=N", help="countable thing of this machine (repeatable)"
     )
     parser.add_argument("--allow", action="append", metavar="RENDERER", help="run only these (repeatable)")
     parser.add_argument("--deny", action="append", metavar="RENDERER", help="never run these (repeatable)")
@@ -79,6 +83,7 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     flags = {key: getattr(arguments, f"option_{key}") for _, key, _, _ in _FLAGS}
     flags |= {
         "attributes": tuple(arguments.attribute) if arguments.attribute else None,
+        "tokens": tuple(arguments.token) if arguments.token else None,
         "allow_renderers": tuple(arguments.allow) if arguments.allow else None,
         "deny_renderers": tuple(arguments.deny) if arguments.deny else None,
     }
@@ -210,6 +215,10 @@ def _write_options(
             slice_count=options.agents,
             cores=options.cores,
             ram_mib=options.ram_mib,
+            disk_mib=options.disk_mib,
+            tokens=_tokens(options.tokens),
+            update_command=options.update_command,
+            update_timeout_s=options.update_timeout_s,
             attributes=_attributes(options.attributes),
             allow_renderers=options.allow_renderers,
             deny_renderers=options.deny_renderers,
@@ -243,6 +252,21 @@ def _attributes(texts: tuple[str, ...]) -> dict[str, str]:
         if not equals or not name.strip():
             raise CallError(f"attribute {text!r} is not NAME=VALUE")
         found[name.strip()] = value.strip()
+    return found
+
+
+def _tokens(texts: tuple[str, ...]) -> dict[str, int]:
+    """Custom countable things.
+
+    Raises:
+        CallError: One is not NAME=COUNT.
+    """
+    found = {}
+    for text in texts:
+        name, equals, count = (part.strip() for part in text.partition("="))
+        if not (equals and name and count.isascii() and count.isdecimal() and int(count) <= 1_000_000_000):
+            raise CallError(f"token {text!r} is not NAME=COUNT", hint="write fx-card=2")
+        found[name] = int(count)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The verbs about the farm itself: status, nodes, node, gpus, spend, shutdown."""
+"""The verbs about the farm itself: status, nodes, gpus, spend, shutdown.  ``node`` is in ``verbs_node``."""
 
 from __future__ import annotations
 
@@ -115,9 +115,11 @@ def _show_nodes(console: Console, rows: Iterable[wire.NodeRow]) -> None:
             "CORES>",
             "RAM FREE>",
             "GPUS>",
+            "SLOTS>",
             "CPU>",
             "USD/H>",
             "SEEN",
+            "SCHEDULE~",
             "RUNNING~",
             "REASON~",
         ),
@@ -130,11 +132,13 @@ def _show_nodes(console: Console, rows: Iterable[wire.NodeRow]) -> None:
                 f"{row.cores_free}/{row.cores}",
                 mib_text(row.ram_free_mib),
                 f"{row.gpus_free}/{row.gpus}" if row.gpus else NOTHING,
+                f"{len(row.running)}/{row.slots}" if row.slots else NOTHING,
                 f"{row.cpu_percent:.0f}%",
                 usd_text(row.rate_nano_h),
                 time_text(row.seen_us),
+                row.schedule or NOTHING,
                 ", ".join(row.running) or NOTHING,
-                row.reason,
+                node_reason(row),
             )
             for row in rows
         ],
@@ -143,26 +147,23 @@ def _show_nodes(console: Console, rows: Iterable[wire.NodeRow]) -> None:
 
 def node_state(row: wire.NodeRow) -> str:
     """The node's state as people see it."""
-    return row.state if row.enabled else f"{row.state}, drained"
+    words = [row.state]
+    if not row.enabled:
+        words.append("disabled" if row.disabled else "drained")
+    elif row.closed:
+        words.append("closed")
+    if row.update in ("draining", "updating"):
+        words.append("to be updated" if row.update == "draining" else "updating")
+    return ", ".join(words)
 
 
-def _setup_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("drain", "enable", "forget"), help="what to do")
-    parser.add_argument("nodes", metavar="NODE", nargs="+", help="name or number of a node")
-    parser.add_argument("--reason", default="", help="why, for those who look at the node later")
-
-
-def _node(arguments: argparse.Namespace, console: Console) -> int:
-    done = []
-    with connect(arguments) as farm:
-        for node in arguments.nodes:
-            reply = farm.node_act(f"node-{arguments.action}", node, reason=arguments.reason)
-            done.append({"node": node, "changed": reply.changed, "message": reply.message})
-            if not console.json:
-                console.line(reply.message or f"{node}: {arguments.action}")
-    if console.json:
-        console.document({"action": f"node-{arguments.action}", "results": done})
-    return 0
+def node_reason(row: wire.NodeRow) -> str:
+    """Why it is in that state."""
+    if not row.enabled:
+        return row.reason
+    if row.closed:
+        return row.closed
+    return f"update {row.update}: {row.update_reason}" if row.update in ("failed", "skipped") else ""
 
 
 # -- gpus --------------------------------------------------------------------------------------------
@@ -282,15 +283,6 @@ def _shutdown(arguments: argparse.Namespace, console: Console) -> int:
 COMMANDS = {
     "status": Command(_setup_status, _status, ("farm status", "farm status --watch", "farm status --json")),
     "nodes": Command(_setup_nodes, _nodes, ("farm nodes", "farm nodes --watch")),
-    "node": Command(
-        _setup_node,
-        _node,
-        (
-            "farm node drain ws-12 --reason 'fan is loud'",
-            "farm node enable ws-12",
-            "farm node forget old-box",
-        ),
-    ),
     "gpus": Command(_setup_gpus, _gpus, ("farm gpus", "farm gpus --json")),
     "spend": Command(_setup_spend, _spend, ("farm spend", "farm spend J12", "farm spend --by user --json")),
     "shutdown": Command(_setup_shutdown, _shutdown, ("farm shutdown --reason 'kernel update'",)),

@@ -81,12 +81,24 @@ class AgentOptions(FarmOptions, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=0)], _help("logical processors given to the farm; 0: all of them")
     ] = 0
     ram_mib: Annotated[Annotated[int, Meta(ge=0)], _help("memory given to the farm; 0: all of it", "MiB")] = 0
+    disk_mib: Annotated[
+        Annotated[int, Meta(ge=0)],
+        _help("scratch disk given to the farm; 0: about what is free when the agent starts", "MiB"),
+    ] = 0
+    tokens: Annotated[
+        tuple[str, ...], _help("custom countable things of this machine, each 'NAME=COUNT' (fx-card=2)")
+    ] = ()
     scratch: Annotated[str, _help("folder for temporary files; empty: the system's")] = ""
     allow_renderers: Annotated[
         tuple[str, ...], _help("renderers this agent may run; empty: every one found here")
     ] = ()
     deny_renderers: Annotated[tuple[str, ...], _help("renderers this agent never runs")] = ()
     attributes: Annotated[tuple[str, ...], _help("attributes of the node, each 'NAME=VALUE'")] = ()
+    update_command: Annotated[
+        tuple[str, ...],
+        _help("argument list that updates this software; {version} is the version to get; empty: none"),
+    ] = ()
+    update_timeout_s: Annotated[_Seconds, _help("how long update_command may take", "s")] = 1800.0
 
 
 class ClientOptions(FarmOptions, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""User actions on work: pause, resume, cancel, retry, skip, mark done, priority, archive.
+"""User actions on work: pause, resume, cancel, retry, skip, mark done, priority, set, archive.
 
 Every action checks first and changes afterwards, so that a refused one leaves the state untouched.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from farm.core.apply import (
     BLOCKED,
     CANCELED,
+    CLOCK,
     DONE,
     FAILED,
     QUEUED,
@@ -16,13 +17,15 @@ from farm.core.apply import (
     apply_job_state,
 )
 from farm.core.dependencies import ask_verify, move, settle, void_requests
+from farm.core.edit import set_fields
 from farm.core.events import ActEvent
 from farm.core.outcome import ActAnswer, Outcome
 from farm.core.rows import HistoryRow, JobStateRow
+from farm.core.scout import SCOUT, review
 from farm.core.state import Farm, Job, Step
 from farm.core.submit import writer_of
 from farm.model.errors import CallError, IllegalMove, UnknownName
-from farm.model.frames import FrameRange
+from farm.model.frames import FrameRange, format_indices
 from farm.model.states import UnitState
 
 Targets = list[tuple[Step, tuple[int, ...] | None]]
@@ -39,6 +42,9 @@ def on_act(farm: Farm, event: ActEvent, out: Outcome) -> None:
     job = farm.jobs.get(event.job)
     if job is None:
         raise UnknownName(f"there is no job J{event.job}")
+    if event.action == "set":
+        set_fields(farm, job, event, out)
+        return
     handler = _ON_JOB.get(event.action)
     if handler is not None:
         if event.step:
@@ -48,7 +54,7 @@ def on_act(farm: Farm, event: ActEvent, out: Outcome) -> None:
     unit_handler = _ON_UNITS.get(event.action)
     if unit_handler is None:
         raise UnknownName(f"there is no action {event.action!r}")
-    targets = find_units(job, event.step, event.frames)
+    targets = _still_wanted(find_units(job, event.step, event.frames))
     unit_handler(farm, job, targets, event, out)
 
 
@@ -76,6 +82,31 @@ def find_units(job: Job, step_name: str, frames: str) -> Targets:
     return [(step, tuple(index_of(frame) for frame in wanted))]
 
 
+def _still_wanted(targets: Targets) -> Targets:
+    """The same without frames that were taken out of their step.
+
+    Raises:
+        UnknownName: Such a frame is named.
+    """
+    found: Targets = []
+    for step, units in targets:
+        if step.wanted is None or step.frames is None:
+            found.append((step, units))
+            continue
+        wanted = step.wanted_units()
+        if units is not None:
+            gone = sorted(set(units) - set(wanted))
+            if gone:
+                frames = format_indices(step.frames, gone)
+                raise UnknownName(
+                    f"frames {frames} of {step.address} are not wanted any more",
+                    hint=f"it has {step.spec.frames}; `farm set {step.address} frames=...` takes them back",
+                )
+            wanted = units
+        found.append((step, wanted))
+    return found
+
+
 def _state_row(
     farm: Farm, job: Job, event: ActEvent, what: str, old: str, new: str, reason: str, out: Outcome
 ) -> None:
@@ -86,8 +117,9 @@ def _state_row(
 
 def _pause(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
     reason = event.reason or f"paused by {event.who}"
-    if not job.paused:
-        _state_row(farm, job, event, "paused", "", "paused", reason, out)
+    if not job.paused or job.paused_by in (CLOCK, SCOUT):
+        # A pause of somebody's lasts: no clock ends it.
+        _state_row(farm, job, event, "paused", "paused" if job.paused else "", "paused", reason, out)
     running = job.counts()[RUNNING]
     out.reply = ActAnswer(
         1, f"J{job.id} is paused" + (f"; {running} running units finish" if running else "")
@@ -97,7 +129,11 @@ def _pause(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
 def _resume(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
     if job.paused:
         _state_row(farm, job, event, "paused", "paused", "", event.reason or f"resumed by {event.who}", out)
-    out.reply = ActAnswer(1, f"J{job.id} goes on")
+        review(farm, job, event.now_us, out)
+    if job.paused:
+        out.reply = ActAnswer(1, f"J{job.id} waits: {job.reason}")
+    else:
+        out.reply = ActAnswer(1, f"J{job.id} goes on")
 
 
 def _priority(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:

@@ -7,11 +7,15 @@ would build differently.  Rows of nodes and meters are applied by ``farm.core.ap
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable
+from typing import Protocol
+from typing import Any
 
 import msgspec
 
-from farm.core import meter
+from farm.core import meter, openings, shares
+from farm.core.pace import note_chunk, note_done
 from farm.core.rows import (
     BulkRow,
     JobRow,
@@ -19,24 +23,30 @@ from farm.core.rows import (
     LeaseRow,
     ResultRow,
     SpecRow,
+    StepEditRow,
     StepRow,
     VerifyRow,
 )
 from farm.core.state import Attempt, Farm, Job, LostAttempt, Shape, Step, VerifyRequest
-from farm.model.failures import RULES
+from farm.model.failures import BLAMES_NODE, RULES
 from farm.model.frames import FrameRange
 from farm.model.ids import attempt_folder
-from farm.model.jobs import JobSpec
+from farm.model.jobs import JobSpec, StepSpec
+from farm.model.moment import moment_text, read_moment
 from farm.model.outputs import PictureSpec
 from farm.model.states import AttemptKind, FailureClass, NodeState, UnitState
 
 BLOCKED, QUEUED, RUNNING, DONE, FAILED, SKIPPED, CANCELED = (state.value for state in UnitState)
 _VERIFY = AttemptKind.VERIFY
 _RENDER = AttemptKind.RENDER
+_COPY = AttemptKind.COPY
 _KINDS = tuple(AttemptKind)
 _ONLINE = NodeState.ONLINE
 _SPECS = msgspec.msgpack.Decoder(tuple[PictureSpec | None, ...])
 _JOB = msgspec.json.Decoder(JobSpec)
+_STEP = msgspec.json.Decoder(StepSpec)
+#: Who pauses a job until its time, and who resumes it then.
+CLOCK = "clock"
 #: How many attempts that ended without their agent's word are remembered for adoption.
 LOST_KEPT = 10_000
 #: What a try that ran out of memory is taken to have had, when neither request nor measurement says.
@@ -64,10 +74,35 @@ def apply_job(farm: Farm, row: JobRow, spec: JobSpec | None = None) -> None:
     job.paused = bool(row.paused)
     if job.paused:
         job.paused_by, job.reason = row.user, "submitted paused"
+    elif job.start_after and read_moment(job.start_after) > row.submitted_us:
+        job.paused, job.paused_by, job.reason = True, CLOCK, starts_text(job.start_after)
+        _note_start(farm, job)
+    if not farm.share_origin_us:
+        farm.share_origin_us = row.submitted_us
+    shares.join_accounts(farm, job)
     farm.jobs[row.id] = job
     farm.next_job = max(farm.next_job, row.id + 1)
     if row.token:
         farm.tokens[token_key(row.user, row.token)] = row.id
+
+
+def starts_text(start_after: str) -> str:
+    """Why a job that starts later waits."""
+    return f"starts {moment_text(read_moment(start_after))}"
+
+
+def _note_start(farm: Farm, job: Job) -> None:
+    """Keeps the list of jobs that wait for their time in step with the job."""
+    if farm.starts:
+        farm.starts = [entry for entry in farm.starts if entry[1] != job.id]
+    if job.paused and job.paused_by == CLOCK:
+        insort(farm.starts, (read_moment(job.start_after), job.id))
+
+
+def _respec(job: Job, **changes: Any) -> None:
+    """Keeps the job file in step with what was changed of the job: it may be submitted again."""
+    job.spec = msgspec.structs.replace(job.spec, **changes)
+    job.source = msgspec.json.encode(job.spec)
 
 
 def token_key(user: str, token: str) -> str:
@@ -86,7 +121,7 @@ def apply_step(farm: Farm, row: StepRow) -> None:
     farm.steps[row.id] = step
     farm.next_step = max(farm.next_step, row.id + 1)
     by_name = {other.spec.name: other for other in job.steps}
-    for name in step.spec.after:
+    for name in [need.step for need in step.spec.needs() if not need.job]:
         need = by_name[name]
         step.needs.append(need)
         need.dependants.append(step)
@@ -94,21 +129,20 @@ def apply_step(farm: Farm, row: StepRow) -> None:
     for output in step.spec.outputs:
         farm.patterns.setdefault(output.pattern, []).append(step)
     step.shape = shape_of(farm, step)
-    step.shape.push(step)
+    requeue_shape(farm, step)
 
 
 def shape_of(farm: Farm, step: Step) -> Shape:
     """The shape a step belongs to, made when it is the first of its kind."""
     spec, need = step.spec, step.resources
     key = (
-        need.cores,
-        need.ram_mib,
-        need.gpus,
-        need.vram_mib,
+        need.key(),
+        step.limits,
         frozenset(spec.pools),
         tuple(sorted(spec.attributes.items())),
         spec.site,
         spec.renderer,
+        bool(spec.pre or spec.post),
         step.app,
         spec.version,
         step.whole,
@@ -119,25 +153,93 @@ def shape_of(farm: Farm, step: Step) -> Shape:
     return shape
 
 
-def requeue_shape(step: Step) -> None:
-    """Puts a step back in its shape's heap if it has leasable units (priority or pause changed)."""
+def requeue_shape(farm: Farm, step: Step) -> None:
+    """Puts a step back in its shape's queue if it has leasable units (priority or pause changed)."""
     if step.shape is not None and step.leasable():
-        step.shape.push(step)
+        step.shape.push(farm, step)
 
 
 def apply_job_state(farm: Farm, row: JobStateRow) -> None:
-    """Priority, pause, archive."""
+    """Priority, pause, archive, project, cap, name, start, end of scouting."""
     job = farm.jobs[row.job_id]
     if row.what == "priority":
         job.priority = int(row.new)
+        _respec(job, priority=job.priority)
+    elif row.what == "project":
+        job.project = row.new
+        _respec(job, project=row.new)
+        shares.join_accounts(farm, job)
+    elif row.what == "max_cores":
+        job.max_cores = int(row.new)
+        _respec(job, max_cores=job.max_cores)
+        shares.wake(farm, job.capped)
+    elif row.what == "name":
+        _respec(job, name=row.new)
+    elif row.what == "start_after":
+        job.start_after = row.new
+        _respec(job, start_after=row.new or None)
+        _note_start(farm, job)
+    elif row.what == "scout":
+        job.scouting = False
     elif row.what == "paused":
         job.paused = row.new == "paused"
         job.paused_by = row.who if job.paused else ""
         job.reason = row.reason if job.paused else ""
+        _note_start(farm, job)
     elif row.what == "archived":
         job.archived = row.new == "archived"
     for step in job.steps:
-        requeue_shape(step)
+        requeue_shape(farm, step)
+
+
+def grown(frames: FrameRange, wanted: FrameRange) -> FrameRange:
+    """All frames, and after them those that are wanted and new: positions keep their meaning.
+
+    Raises:
+        FrameRangeError: They are too many.
+    """
+    added = wanted.difference(frames)
+    return FrameRange.parse(f"{frames},{added}") if len(added) else frames
+
+
+def apply_step_edit(farm: Farm, row: StepEditRow) -> None:
+    """Gives a step its new record: units are appended, its needs change; running attempts keep what they hold.
+
+    New units start blocked; rows of their own queue them, and cancel those that are not wanted any more.
+    """
+    step = farm.steps[row.step_id]
+    job, spec = step.job, _STEP.decode(row.spec)
+    steps = [*job.spec.steps]
+    steps[step.index] = spec
+    _respec(job, steps=tuple(steps))
+    step.spec, step.resources, step.limits = spec, spec.resources, tuple(sorted(spec.limits.items()))
+    step.last_us, step.dirty = row.at_us, True
+    wanted = spec.frame_range()
+    if wanted is not None and step.frames is not None:
+        _apply_frames(step, wanted, row.at_us)
+    shape = shape_of(farm, step)
+    if shape is not step.shape:
+        step.shape, step.line = shape, None
+        farm.passed.pop(step.id, None)
+    requeue_shape(farm, step)
+
+
+def _apply_frames(step: Step, wanted: FrameRange, at_us: int) -> None:
+    """Appends units for frames that are new, and notes which frames are wanted now."""
+    assert step.frames is not None
+    frames = grown(step.frames, wanted)
+    more = len(frames) - step.units
+    if more:
+        step.frames, step.units = frames, len(frames)
+        step.state.extend(bytes([BLOCKED]) * more)
+        step.counts[BLOCKED] += more
+        step.job.open_units += more
+        step.job.note_end(at_us)
+        if step.tries is not None:
+            step.tries.extend(bytes(more))
+        step.check_existing = step.spec.existing == "skip"
+    step.wanted = None if len(wanted) == len(frames) else wanted
+    step.count_left_out()
 
 
 # ---------------------------------------------------------------- leases
@@ -152,15 +254,19 @@ def apply_lease(farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None)
         units: What ``row.units`` says, when the caller has it.
     """
     step, node = farm.steps[row.step_id], farm.nodes[row.node_id]
-    if row.seq > node.meter_seq:
-        meter.advance(node, row.at_us)
+    meter.advance(node, row.at_us)
     attempt = reopen(farm, row, units)
     step.dirty = True
     step.last_us = row.at_us
+    if attempt.kind is not _VERIFY:
+        shares.charge_lease(farm, attempt, len(attempt.units), row.at_us)
     if attempt.kind is _VERIFY:
         attempt.verify = farm.verify.get(row.gang)
         if attempt.verify is not None:
             attempt.verify.leased = True
+    elif attempt.kind is _COPY:
+        # Its unit runs already, and stays owed by the attempt that had it first.
+        step.copies[attempt.units[0]] = attempt
     else:
         for unit in attempt.open:
             step.set_state(unit, RUNNING)
@@ -169,8 +275,30 @@ def apply_lease(farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None)
     return attempt
 
 
-def reopen(farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None) -> Attempt:
-    """Makes the attempt of a lease and takes its resources; moves no unit and cuts no meter."""
+class Held(Protocol):
+    """What an attempt holds besides its lease row."""
+
+    @property
+    def disk_mib(self) -> int: ...
+    @property
+    def tokens(self) -> dict[str, int]: ...
+    @property
+    def limits(self) -> tuple[tuple[str, int], ...]: ...
+    @property
+    def user(self) -> str: ...
+
+
+def reopen(
+    farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None, held: Held | None = None
+) -> Attempt:
+    """Makes the attempt of a lease and takes its resources; moves no unit and cuts no meter.
+
+    Args:
+        farm: The state.
+        row: The lease.
+        units: What ``row.units`` says, when the caller has it.
+        held: What a checkpoint says it holds; None = what its step asks for now.
+    """
     number, step, node = row.id, farm.steps[row.step_id], farm.nodes[row.node_id]
     if units is None:
         units = units_of(row.units)
@@ -182,16 +310,40 @@ def reopen(farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None) -> A
         attempt.gpus = tuple(int(index) for index in row.gpus.split(","))
         node.gpus_free = [index for index in node.gpus_free if index not in attempt.gpus]
     attempt.started_us = row.at_us
-    if farm.restored_charges:
-        attempt.charge_nano = farm.restored_charges.pop(number, 0)
     node.cores_free -= row.cores
     node.ram_free -= row.ram_mib
+    if held is not None:
+        attempt.disk_mib, attempt.tokens, attempt.limits = held.disk_mib, held.tokens, held.limits
+    elif attempt.kind is not _VERIFY:
+        attempt.limits = step.limits
+        attempt.disk_mib, attempt.tokens = step.resources.disk_mib, step.resources.tokens
+    attempt.user = held.user if held is not None else step.job.user
+    if attempt.disk_mib:
+        node.disk_free -= attempt.disk_mib
+    if attempt.tokens:
+        for name, count in attempt.tokens.items():
+            node.tokens_free[name] = node.tokens_free.get(name, 0) - count
     node.attempts[number] = farm.attempts[number] = step.attempts[number] = attempt
+    shares.hold(farm, attempt)
+    openings.settle(farm, node)
     if number >= farm.next_attempt:
         farm.next_attempt = number + 1
     if row.no > step.attempt_no:
         step.attempt_no = row.no
     return attempt
+
+
+def find_copies(farm: Farm) -> None:
+    """Tells, once all attempts are open again, which are second copies: those whose unit another one owes."""
+    for copy in farm.attempts.values():
+        if copy.kind is _COPY:
+            for unit in copy.open:
+                if any(unit in other.open for other in copy.step.attempts.values() if _owes(other, copy)):
+                    copy.step.copies[unit] = copy
+
+
+def _owes(other: Attempt, copy: Attempt) -> bool:
+    return other is not copy and other.kind is not _VERIFY
 
 
 # ---------------------------------------------------------------- results
@@ -211,34 +363,67 @@ def apply_result(farm: Farm, row: ResultRow) -> None:
             step.set_state(unit, new)
         step.job.note_end(row.at_us)
         if new == DONE:
-            if attempt.kind is _RENDER:
+            if attempt.kind is _RENDER or attempt.kind is _COPY:
                 attempt.useful_us += row.elapsed_us
                 step.done_timed += 1
                 step.busy_us += row.elapsed_us
+                note_done(step, attempt.node, unit, row.elapsed_us)
+                if attempt.node.blame:
+                    attempt.node.blame.clear()
             if step.notes:
                 step.notes.pop(unit, None)
         elif attempt.kind is not _VERIFY or row.failure:
             attempt.wasted = True
             note_failure(farm, step, unit, attempt, row)
+        if step.copies:
+            _settle_copy(step, attempt, unit, new)
         if new == QUEUED:
-            requeue_shape(step)
+            requeue_shape(farm, step)
     if row.closes:
         close_attempt(farm, attempt, row)
 
 
+def _settle_copy(step: Step, attempt: Attempt, unit: int, new: int) -> None:
+    """One of two attempts of a unit ended: what that means for the other."""
+    copy = step.copies.get(unit)
+    if copy is None or (attempt.kind is _VERIFY and new != DONE):
+        return
+    del step.copies[unit]
+    if copy is attempt:
+        step.copy_waits.pop(unit, None)
+    elif new != RUNNING:
+        # Not needed any more; it may still be rendering until it is closed.
+        step.copy_waits.pop(unit, None)
+        copy.open.pop(unit, None)
+        copy.dropped.add(unit)
+        copy.wasted = True
+
+
 def note_failure(farm: Farm, step: Step, unit: int, attempt: Attempt, row: ResultRow) -> None:
-    """Remembers why a unit is not done, where it failed and how often."""
+    """Remembers why a unit is not done, where it failed and how often.
+
+    Of a second copy only what concerns its node: the unit itself goes on in the first attempt.
+    """
+    second = step.copies.get(unit) is attempt if step.copies else False
+    if second and not (row.lost or row.failure):
+        return
     note = step.note(unit)
-    note.reason = row.reason
+    if not second:
+        note.reason = row.reason
     if row.lost:
         note.folders.append(attempt_folder(step.job.id, step.spec.name, attempt.no, attempt.nonce))
     if not row.failure:
         return
-    note.failure = row.failure
     rule = RULES[FailureClass(row.failure)]
+    if not second:
+        note.failure = row.failure
     if attempt.kind is _VERIFY:
         return
-    if rule.attempts is not None:
+    if row.failure in BLAMES_NODE:
+        attempt.node.blame[attempt.user] = (row.at_us, step.address)
+    if second:
+        pass
+    elif rule.attempts is not None:
         step.count_try(unit)
     else:
         note.counts[row.failure] = note.counts.get(row.failure, 0) + 1
@@ -252,37 +437,52 @@ def note_failure(farm: Farm, step: Step, unit: int, attempt: Attempt, row: Resul
             note.ram_mib = max(note.ram_mib, 2 * max(attempt.ram_mib, row.ram_mib, RAM_LEAST_MIB))
         else:
             note.short_on.add(attempt.node.id)
+            note.vram_mib = max(note.vram_mib, _used_vram_mib(attempt))
     if rule.backoff_s and row.new == QUEUED:
         again = note.counts[row.failure] - 1
         wait_us = int(min(600.0, rule.backoff_s * 2 ** min(again, 10)) * 1e6)
         step.parked[unit] = row.at_us + wait_us
+        farm.due.parked[step.id] = step
+
+
+def _used_vram_mib(attempt: Attempt) -> int:
+    """Memory of the smallest GPU an attempt had: the one that ran out; of the node's largest when it had none."""
+    memory = {gpu.index: gpu.vram_mib for gpu in attempt.node.facts.gpus}
+    used = [memory[index] for index in attempt.gpus if index in memory]
+    return min(used) if used else max(memory.values(), default=0)
 
 
 def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
     """Ends an attempt: the meter is cut, resources return, parked units wake."""
     node, step, number = attempt.node, attempt.step, attempt.id
+    if attempt.kind is _RENDER and not attempt.wasted:
+        note_chunk(attempt, row.at_us)
     charge_nano, waste_nano = row.charge_nano, row.waste_nano
-    if row.seq > node.meter_seq:
-        if row.at_us > node.metered_us:
-            meter.advance(node, row.at_us)
-        node.waste_nano += waste_nano
+    if row.at_us > node.metered_us:
+        meter.advance(node, row.at_us)
+    node.waste_nano += waste_nano
     attempt.charge_nano = charge_nano
     step.spend_nano += charge_nano
     step.waste_nano += waste_nano
     del node.attempts[number], farm.attempts[number], step.attempts[number]
     node.cores_free += attempt.cores
     node.ram_free += attempt.ram_mib
+    if attempt.disk_mib:
+        node.disk_free += attempt.disk_mib
+    for name, count in attempt.tokens.items():
+        node.tokens_free[name] += count
+    shares.settle_lease(farm, attempt, row.at_us)
+    shares.release(farm, attempt)
     if attempt.gpus:
         node.gpus_free = sorted({*node.gpus_free, *attempt.gpus})
-    if node.state is _ONLINE and node.enabled and node.cores_free > 0:
-        farm.open_nodes[node.id] = node
+    openings.settle(farm, node)
     if attempt.verify is not None:
         attempt.verify.leased = False
     if attempt.dropped:
         _free_dropped(attempt, bool(row.lost))
-        requeue_shape(step)
-    elif step.heap_key is None:
-        requeue_shape(step)
+        requeue_shape(farm, step)
+    elif step.line is None:
+        requeue_shape(farm, step)
     if row.lost:
         farm.lost[number] = LostAttempt(step.id, attempt.no, attempt.nonce, node.id, attempt.units)
         while len(farm.lost) > LOST_KEPT:
@@ -316,6 +516,10 @@ def _drop_from_attempts(step: Step, units: Iterable[int]) -> None:
             del attempt.open[unit]
             attempt.dropped.add(unit)
             attempt.wasted = True
+    if step.copies:
+        for unit in moved:
+            step.copies.pop(unit, None)
+            step.copy_waits.pop(unit, None)
 
 
 def apply_bulk(farm: Farm, row: BulkRow) -> None:
@@ -342,13 +546,15 @@ def apply_bulk(farm: Farm, row: BulkRow) -> None:
         # Of a part of the step people are told by its own row, not by the step.
         step.reason = row.reason
     step.last_us = row.at_us
+    if step.wanted is not None:
+        step.count_left_out()
     step.job.note_end(row.at_us)
     if row.new == QUEUED:
         for attempt in step.attempts.values():
             for unit in attempt.dropped:
                 if step.state[unit] == QUEUED:
                     step.parked[unit] = 0
-        requeue_shape(step)
+        requeue_shape(farm, step)
 
 
 def _forget(step: Step, old: int, units: tuple[int, ...] | None) -> None:
@@ -380,6 +586,7 @@ def apply_spec(farm: Farm, row: SpecRow) -> None:
     step.specs = _SPECS.decode(row.specs) if row.specs else None
     step.spec_holder = None
     step.granted.clear()
+    step.dirty = True
 
 
 def apply_verify(farm: Farm, row: VerifyRow) -> None:

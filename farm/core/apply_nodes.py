@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.core.rows import MeterRow, NodeRow
+from farm.core import openings
+from farm.core.rows import MeterRow, NodeRow, SeenRow
 from farm.core.state import Farm, Node, NodeClass
-from farm.model.nodes import NodeFacts
+from farm.model.nodes import NodeFacts, NodeSettings
 
 _FACTS = msgspec.msgpack.Decoder(NodeFacts)
+_SETTINGS = msgspec.msgpack.Decoder(NodeSettings)
 _CHARGES = msgspec.msgpack.Decoder(dict[int, int])
+_SEEN = msgspec.msgpack.Decoder(dict[int, int])
 
 
 def apply_node(farm: Farm, row: NodeRow) -> None:
@@ -21,24 +24,40 @@ def apply_node(farm: Farm, row: NodeRow) -> None:
         farm.next_node = max(farm.next_node, row.id + 1)
     facts = _FACTS.decode(row.facts)
     node.name, node.pool, node.site, node.facts = row.name, row.pool, row.site, facts
+    if row.enabled and not node.enabled:
+        node.blame.clear()  # somebody vouches for it
     node.enabled, node.reason, node.rate_nano_h = bool(row.enabled), row.reason, row.rate_nano_h
     node.seen_us = max(node.seen_us, row.seen_us)
     node.seen_stored_us = row.seen_us
     node.forgotten = bool(row.forgotten)
+    if row.settings:
+        node.settings = _SETTINGS.decode(row.settings)
     if node.forgotten:
         farm.node_by_key.pop(row.key, None)
-    used = {index for attempt in node.attempts.values() for index in attempt.gpus}
-    node.cores_free = facts.total.cores - sum(attempt.cores for attempt in node.attempts.values())
-    node.ram_free = facts.total.ram_mib - sum(attempt.ram_mib for attempt in node.attempts.values())
+    attempts, total = node.attempts.values(), facts.total
+    used = {index for attempt in attempts for index in attempt.gpus}
+    node.cores_free = total.cores - sum(attempt.cores for attempt in attempts)
+    node.ram_free = total.ram_mib - sum(attempt.ram_mib for attempt in attempts)
+    node.disk_free = total.disk_mib - sum(attempt.disk_mib for attempt in attempts)
+    node.tokens_free = dict(total.tokens)
+    for attempt in attempts:
+        for name, count in attempt.tokens.items():
+            node.tokens_free[name] = node.tokens_free.get(name, 0) - count
     node.gpus_free = [gpu.index for gpu in facts.gpus if gpu.index not in used]
-    node.klass = class_of(farm, node)
+    klass = class_of(farm, node)
+    if klass is not node.klass:
+        node.klass.live.pop(node.id, None)
+        node.live = False
+        node.klass = klass
+        farm.live_version += 1
+    openings.refresh(farm, node)
 
 
 def class_of(farm: Farm, node: Node) -> NodeClass:
     """The class of nodes alike."""
     facts = node.facts
     key = (
-        facts.total,
+        facts.total.key(),
         tuple(sorted(gpu.vram_mib for gpu in facts.gpus)),
         tuple(sorted((app.name, app.version) for app in facts.apps)),
         tuple(sorted(facts.renderers)),
@@ -48,16 +67,36 @@ def class_of(farm: Farm, node: Node) -> NodeClass:
     )
     klass = farm.classes.get(key)
     if klass is None:
-        klass = farm.classes[key] = NodeClass(key)
+        klass = farm.classes[key] = NodeClass(key, len(farm.classes) + 1)
+        total = facts.total
+        klass.whole = (
+            klass.id,
+            total.cores,
+            total.ram_mib,
+            total.disk_mib,
+            tuple(sorted(gpu.vram_mib for gpu in facts.gpus)),
+            tuple(sorted(total.tokens.items())),
+            True,
+        )
     return klass
 
 
 def apply_meter(farm: Farm, row: MeterRow) -> None:
-    """Sets a node's meter (only a restart needs this; live code changed the meter itself)."""
+    """Sets a node's meter and what its open attempts were charged (live code changed both itself)."""
     node = farm.nodes[row.node_id]
     node.meter_on, node.meter_rate = bool(row.running), row.rate_nano_h
     node.origin_us, node.metered_us = row.origin_us, row.metered_us
     node.total_nano, node.idle_nano = row.total_nano, row.idle_nano
     node.waste_nano = row.waste_nano
-    node.meter_seq = row.seq
-    farm.restored_charges.update(_CHARGES.decode(row.charges))
+    charges = _CHARGES.decode(row.charges)
+    for attempt in node.attempts.values():
+        attempt.charge_nano = charges.get(attempt.id, attempt.charge_nano)
+
+
+def apply_seen(farm: Farm, row: SeenRow) -> None:
+    """When nodes were last heard of."""
+    for number, seen_us in _SEEN.decode(row.nodes).items():
+        node = farm.nodes.get(number)
+        if node is not None:
+            node.seen_us = max(node.seen_us, seen_us)
+            node.seen_stored_us = node.seen_us

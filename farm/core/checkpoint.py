@@ -1,29 +1,42 @@
-"""Checkpoints and restarts: maps and sums are written now and then, rows after that are replayed."""
+"""Checkpoints and restarts: maps and sums are written now and then, rows after that are replayed.
+
+What belongs here: what a checkpoint holds, and how a farm comes back from it.  A restart is the base (jobs,
+steps and their changes up to the checkpoint, then its maps) and after it every later row in order of
+``seq``, through the same functions that applied it the first time.  So what is replayed is what happened.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
-from farm.core import apply, apply_nodes, meter
+from farm.core import apply, apply_nodes, meter, pace, shares
+from farm.core.drain import store_node
 from farm.core.events import CheckpointEvent
 from farm.core.outcome import Outcome
 from farm.core.rows import (
+    AnyRow,
     BulkRow,
     CheckpointRow,
     JobRow,
     JobStateRow,
     LeaseRow,
     MeterRow,
+    NodeMapRow,
     NodeRow,
+    PolicyRow,
     ResultRow,
+    SeenRow,
     SpecRow,
+    StepEditRow,
     StepMapRow,
     StepRow,
     VerifyRow,
 )
-from farm.core.state import Farm, LostAttempt, Settings, Step, UnitNote
+from farm.core.specs import known_specs
+from farm.core.state import Attempt, Farm, LostAttempt, Node, Settings, Step, UnitNote
 from farm.model.states import UnitState
 
 
@@ -42,32 +55,52 @@ class _StepExtra(msgspec.Struct):
     waste_nano: int
     last_us: int
     reason: str
+    #: As in a SpecRow; empty while unknown or only held.
+    specs: bytes = b""
+    #: What ``pace.dump`` makes of its frame times.
+    pace: bytes = b""
 
 
 class _OpenAttempt(msgspec.Struct, array_like=True):
-    """What a lease row does not say of an open attempt."""
+    """An open attempt: what its lease row said, and what became of it so far."""
 
-    id: int
+    lease: LeaseRow
     open: tuple[int, ...]
     dropped: tuple[int, ...]
     useful_us: int
     wasted: bool
     charge_nano: int
     verify: int
+    #: Held besides what the lease row says, and what its accounts were charged.
+    disk_mib: int
+    tokens: dict[str, int]
+    limits: tuple[tuple[str, int], ...]
+    user: str
+    rate: int
+    charged: int
 
 
 class _FarmExtra(msgspec.Struct):
-    """What the farm has beyond its steps."""
+    """What the farm has beyond its jobs, steps and nodes."""
 
     attempts: list[_OpenAttempt]
     lost: dict[int, tuple[int, int, int, int, tuple[int, ...]]]
     started: dict[int, int]
     ended: dict[int, int]
+    verify: list[VerifyRow]
+    next_job: int
+    next_step: int
+    next_attempt: int
+    next_node: int
+    #: What ``_more`` makes of the rest of the farm.
+    more: bytes = b""
 
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 _STEP = msgspec.msgpack.Decoder(_StepExtra)
 _FARM = msgspec.msgpack.Decoder(_FarmExtra)
+_NODE = msgspec.msgpack.Decoder(NodeRow)
+_METER = msgspec.msgpack.Decoder(MeterRow)
 
 
 def on_checkpoint(farm: Farm, event: CheckpointEvent, out: Outcome) -> None:
@@ -77,31 +110,85 @@ def on_checkpoint(farm: Farm, event: CheckpointEvent, out: Outcome) -> None:
             step.dirty = False
             out.rows.append(_step_row(farm, step))
     for node in farm.nodes.values():
-        if not node.forgotten:
-            out.rows.append(meter.meter_row(farm, node))
-    attempts = [
-        _OpenAttempt(
-            attempt.id,
-            tuple(attempt.open),
-            tuple(sorted(attempt.dropped)),
-            attempt.useful_us,
-            attempt.wasted,
-            attempt.charge_nano,
-            attempt.verify.id if attempt.verify is not None else 0,
-        )
-        for attempt in farm.attempts.values()
-    ]
+        out.rows.append(_node_row(farm, node))
     extra = _FarmExtra(
-        attempts,
+        [_open_attempt(attempt) for attempt in farm.attempts.values()],
         {n: (x.step_id, x.no, x.nonce, x.node_id, x.units) for n, x in farm.lost.items()},
         {job.id: job.started_us for job in farm.jobs.values() if job.started_us},
         {job.id: job.ended_us for job in farm.jobs.values() if job.ended_us},
+        [
+            VerifyRow(
+                asked.id,
+                asked.id,
+                asked.step_id,
+                apply.units_text(asked.units),
+                asked.purpose,
+                asked.who,
+                0,
+                0,
+            )
+            for asked in farm.verify.values()
+        ],
+        farm.next_job,
+        farm.next_step,
+        farm.next_attempt,
+        farm.next_node,
+        _more(farm),
     )
     farm.checkpoint_seq = farm.next_seq()
     out.rows.append(CheckpointRow(1, farm.checkpoint_seq, event.now_us, _ENCODE(extra)))
 
 
+def _node_row(farm: Farm, node: Node) -> NodeMapRow:
+    rows, stored_us = Outcome(), node.seen_stored_us
+    store_node(farm, node, rows)
+    # When it was last heard of stays what rows of its own say: a restart charges up to that.
+    node.seen_stored_us = stored_us
+    node_row = msgspec.structs.replace(rows.rows[0], seen_us=stored_us)
+    meter_row = meter.meter_row(farm, node)
+    return NodeMapRow(node.id, meter_row.seq, _ENCODE(node_row), _ENCODE(meter_row))
+
+
+def _open_attempt(attempt: Attempt) -> _OpenAttempt:
+    verify = attempt.verify.id if attempt.verify is not None else 0
+    lease = LeaseRow(
+        attempt.id,
+        0,
+        attempt.step.id,
+        attempt.no,
+        attempt.node.id,
+        attempt.nonce,
+        attempt.kind.value,
+        apply.units_text(attempt.units),
+        attempt.cores,
+        attempt.ram_mib,
+        ",".join(map(str, attempt.gpus)),
+        attempt.share_ppm,
+        verify,
+        attempt.started_us,
+        UnitState.QUEUED.value,
+        UnitState.RUNNING.value,
+        "",
+    )
+    return _OpenAttempt(
+        lease,
+        tuple(attempt.open),
+        tuple(sorted(attempt.dropped)),
+        attempt.useful_us,
+        attempt.wasted,
+        attempt.charge_nano,
+        verify,
+        attempt.disk_mib,
+        attempt.tokens,
+        attempt.limits,
+        attempt.user,
+        attempt.rate,
+        attempt.charged,
+    )
+
+
 def _step_row(farm: Farm, step: Step) -> StepMapRow:
+    specs = known_specs(step)
     extra = _StepExtra(
         step.cursor,
         step.attempt_no,
@@ -115,129 +202,165 @@ def _step_row(farm: Farm, step: Step) -> StepMapRow:
         step.waste_nano,
         step.last_us,
         step.reason,
+        _ENCODE(specs) if specs is not None else b"",
+        pace.dump(step),
     )
     tries = bytes(step.tries) if step.tries is not None else b""
     return StepMapRow(step.id, farm.next_seq(), bytes(step.state), tries, _ENCODE(extra))
 
 
+def _more(farm: Farm) -> bytes:
+    """What else the farm has that rows after the checkpoint do not bring back."""
+    blame = {node.id: node.blame for node in farm.nodes.values() if node.blame}
+    return _ENCODE({"shares": shares.dump(farm), "speeds": pace.dump_speeds(farm), "blame": blame})
+
+
+def _load_more(farm: Farm, more: bytes) -> None:
+    """Takes back what ``_more`` made."""
+    if more:
+        saved = msgspec.msgpack.decode(more)
+        shares.load(farm, saved["shares"])
+        pace.load_speeds(farm, saved["speeds"])
+        for node_id, blame in saved.get("blame", {}).items():
+            farm.nodes[node_id].blame = {user: (at_us, step) for user, (at_us, step) in blame.items()}
+
+
 # ---------------------------------------------------------------- restart
+
+
+#: Less than the number of any row (an upgrade may number rows below zero).
+BEFORE_ALL = -(2**62)
+#: Rows of things as such, which a restart applies from the first one on.
+GroundRow = JobRow | StepRow | JobStateRow | StepEditRow | PolicyRow
 
 
 class Stored(msgspec.Struct):
     """What a restart starts from, less the rows to replay.
 
     Attributes:
-        jobs, steps, nodes, meters, maps: The current row of each.
-        checkpoint: The last checkpoint, None when there was none.
-        states: All job state changes in order (they are few).
-        specs: The last specification row of each step.
-        verify: Verify requests that are not settled.
-        open_leases: Lease rows of attempts the checkpoint names as open.
+        checkpoint: The last checkpoint, None when there was none; everything but ``last_seq`` is empty then.
+        ground: Jobs, steps and their changes up to the checkpoint, in order of ``seq``.
+        nodes, maps: The checkpoint of each node and step.
+        last_seq: The greatest ``seq`` of any row, 0 when there is none.
     """
 
-    jobs: list[JobRow]
-    steps: list[StepRow]
-    nodes: list[NodeRow]
-    meters: list[MeterRow]
-    maps: list[StepMapRow]
     checkpoint: CheckpointRow | None
-    states: list[JobStateRow]
-    specs: list[SpecRow]
-    verify: list[VerifyRow]
-    open_leases: list[LeaseRow]
+    ground: list[GroundRow]
+    nodes: list[NodeMapRow]
+    maps: list[StepMapRow]
+    last_seq: int
+
+    @property
+    def after(self) -> int:
+        """The number after which rows are to be replayed."""
+        return self.checkpoint.seq if self.checkpoint is not None else BEFORE_ALL
 
 
-def restore(
-    settings: Settings,
-    stored: Stored,
-    replay: Iterable[LeaseRow | ResultRow | BulkRow],
-    last_seq: int,
-    last_attempt: int,
-) -> Farm:
-    """Rebuilds the farm that wrote these rows; the caller then sends a RestartEvent."""
+def restore(settings: Settings, stored: Stored, replay: Iterable[AnyRow]) -> Farm:
+    """Rebuilds the farm that wrote these rows; the caller then sends a RestartEvent.
+
+    Args:
+        settings: Figures of the new farm.
+        stored: Its base.
+        replay: Every row after the base's checkpoint in order of ``seq``; kinds that change nothing may be
+            among them or not.
+    """
     farm = Farm(settings)
-    for node in stored.nodes:
-        apply_nodes.apply_node(farm, node)
-    for job in stored.jobs:
-        apply.apply_job(farm, job)
-    for step in stored.steps:
-        apply.apply_step(farm, step)
-    for state in stored.states:
-        apply.apply_job_state(farm, state)
-    for spec in stored.specs:
-        apply.apply_spec(farm, spec)
-    for request in stored.verify:
-        apply.apply_verify(farm, request)
-    for map_row in stored.maps:
-        _load_step(farm.steps[map_row.step_id], map_row)
-    checkpoint = stored.checkpoint
-    if checkpoint is not None:
-        farm.checkpoint_seq = checkpoint.seq
-        _load_extra(farm, _FARM.decode(checkpoint.extra), stored.open_leases)
-    for meter_row in stored.meters:
-        apply_nodes.apply_meter(farm, meter_row)
-    for attempt in farm.attempts.values():
-        attempt.charge_nano = farm.restored_charges.pop(attempt.id, attempt.charge_nano)
-    for row in replay:
-        if type(row) is LeaseRow:
-            apply.apply_lease(farm, row)
-        elif type(row) is ResultRow:
-            apply.apply_result(farm, row)
-        elif type(row) is BulkRow:
-            apply.apply_bulk(farm, row)
+    _apply_all(farm, stored.ground)
+    if stored.checkpoint is not None:
+        farm.checkpoint_seq = stored.checkpoint.seq
+        for node_map in stored.nodes:
+            apply_nodes.apply_node(farm, _NODE.decode(node_map.node))
+            apply_nodes.apply_meter(farm, _METER.decode(node_map.meter))
+        for step_map in stored.maps:
+            _load_step(farm, farm.steps[step_map.step_id], step_map)
+        _load_extra(farm, _FARM.decode(stored.checkpoint.extra))
+    _apply_all(farm, replay)
     _finish(farm)
-    farm.seq = last_seq
-    farm.next_attempt = max(farm.next_attempt, last_attempt + 1)
+    farm.seq = stored.last_seq
     return farm
 
 
-def _load_step(step: Step, row: StepMapRow) -> None:
+#: How each kind of row is applied; kinds that are not here tell people something and change nothing.
+_APPLY: dict[type, Callable[[Farm, Any], object]] = {
+    JobRow: apply.apply_job,
+    StepRow: apply.apply_step,
+    JobStateRow: apply.apply_job_state,
+    StepEditRow: apply.apply_step_edit,
+    LeaseRow: apply.apply_lease,
+    ResultRow: apply.apply_result,
+    BulkRow: apply.apply_bulk,
+    SpecRow: apply.apply_spec,
+    VerifyRow: apply.apply_verify,
+    NodeRow: apply_nodes.apply_node,
+    MeterRow: apply_nodes.apply_meter,
+    SeenRow: apply_nodes.apply_seen,
+    PolicyRow: shares.apply_policy,
+}
+
+
+def _apply_all(farm: Farm, rows: Iterable[AnyRow]) -> None:
+    known = _APPLY.get
+    for row in rows:
+        use = known(type(row))
+        if use is not None:
+            use(farm, row)
+
+
+def _load_step(farm: Farm, step: Step, row: StepMapRow) -> None:
     extra = _STEP.decode(row.extra)
     step.job.open_units -= sum(step.counts[:3])
     step.state = bytearray(row.state)
     step.tries = bytearray(row.tries) if row.tries else None
     step.counts = [row.state.count(state) for state in range(7)]
     step.job.open_units += sum(step.counts[:3])
+    step.count_left_out()
     step.cursor, step.attempt_no = extra.cursor, extra.attempt_no
     step.notes, step.parked, step.node_failures = extra.notes, extra.parked, extra.node_failures
     step.check_existing = extra.check_existing
     step.done_timed, step.busy_us = extra.done_timed, extra.busy_us
     step.spend_nano, step.waste_nano = extra.spend_nano, extra.waste_nano
     step.last_us, step.reason = extra.last_us, extra.reason
+    pace.load(step, extra.pace)
+    if extra.specs:
+        apply.apply_spec(farm, SpecRow(row.seq, step.id, -1, extra.specs))
     step.dirty = False
-    apply.requeue_shape(step)
+    apply.requeue_shape(farm, step)
 
 
-def _load_extra(farm: Farm, extra: _FarmExtra, leases: list[LeaseRow]) -> None:
-    by_id = {lease.id: lease for lease in leases}
+def _load_extra(farm: Farm, extra: _FarmExtra) -> None:
+    for request in extra.verify:
+        apply.apply_verify(farm, request)
     for entry in extra.attempts:
-        row = by_id[entry.id]
-        step = farm.steps[row.step_id]
         # The units are in the maps already: open the attempt without moving them.
-        attempt = apply.reopen(farm, row)
+        attempt = apply.reopen(farm, entry.lease, held=entry)
         attempt.open = dict.fromkeys(entry.open)
         attempt.dropped = set(entry.dropped)
         attempt.useful_us, attempt.wasted = entry.useful_us, entry.wasted
         attempt.charge_nano = entry.charge_nano
-        step.attempt_no = max(step.attempt_no, row.no)
+        attempt.rate, attempt.charged = entry.rate, entry.charged
         attempt.verify = farm.verify.get(entry.verify)
         if attempt.verify is not None:
             attempt.verify.leased = True
+    apply.find_copies(farm)
     for number, (step_id, no, nonce, node_id, units) in extra.lost.items():
         farm.lost[number] = LostAttempt(step_id, no, nonce, node_id, units)
     for job_id, started_us in extra.started.items():
         farm.jobs[job_id].started_us = started_us
     for job_id, ended_us in extra.ended.items():
         farm.jobs[job_id].ended_us = ended_us
+    farm.next_job, farm.next_step = extra.next_job, extra.next_step
+    farm.next_attempt, farm.next_node = extra.next_attempt, extra.next_node
+    _load_more(farm, extra.more)
 
 
 def _finish(farm: Farm) -> None:
     """Works out what follows from the maps: satisfied steps, unmet needs, rest, places in the queue."""
     done, skipped = UnitState.DONE, UnitState.SKIPPED
     for step in farm.steps.values():
-        step.satisfied = step.counts[done] + step.counts[skipped] == step.units
+        step.satisfied = step.counts[done] + step.counts[skipped] + step.left_out == step.units
     for step in farm.steps.values():
         step.unmet = sum(not need.satisfied for need in step.needs)
-        apply.requeue_shape(step)
+        apply.requeue_shape(farm, step)
     for job in farm.jobs.values():
         job.told_rest = job.open_units == 0

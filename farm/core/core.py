@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from farm.core import actions, checkpoint, nodes, place, results, specs, submit
+from farm.core import actions, checkpoint, nodes, place, policies, results, specs, submit
 from farm.core.events import (
     ActEvent,
     AnyEvent,
@@ -15,6 +15,7 @@ from farm.core.events import (
     DispatchEvent,
     HelloEvent,
     NodeActEvent,
+    PolicyEvent,
     ReportEvent,
     RestartEvent,
     SubmitEvent,
@@ -35,6 +36,7 @@ _HANDLERS: dict[type, Callable[[Farm, Any, Outcome], None]] = {
     TickEvent: nodes.on_tick,
     ActEvent: actions.on_act,
     NodeActEvent: nodes.on_node_act,
+    PolicyEvent: policies.on_policy,
     CheckpointEvent: checkpoint.on_checkpoint,
     RestartEvent: nodes.on_restart,
 }

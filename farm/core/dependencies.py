@@ -21,6 +21,7 @@ from farm.core.apply import (
 )
 from farm.core.outcome import Outcome, StopCommand
 from farm.core.rows import BulkRow, HistoryRow, SpecRow, VerifyRow
+from farm.core.scout import review
 from farm.core.specs import review_holder
 from farm.core.state import Farm, Job, Step, VerifyRequest
 from farm.model.states import AttemptKind, UnitState
@@ -48,6 +49,9 @@ def move(
     Returns:
         How many units moved.
     """
+    if units is None and step.wanted is not None and new in (QUEUED, BLOCKED) and old not in (QUEUED, BLOCKED, RUNNING):
+        # Frames that are no longer wanted do not come back with the others.
+        units = step.wanted_units()
     chosen = None if units is None else tuple(unit for unit in units if step.state[unit] == old)
     count = step.counts[old] if chosen is None else len(chosen)
     if not count:
@@ -83,7 +87,7 @@ def stop_units(step: Step, units: tuple[int, ...] | None, reason: str, out: Outc
 def settle(farm: Farm, step: Step, now_us: int, out: Outcome) -> None:
     """Works out what a step's change means for those that wait for it, and for its job."""
     counts = step.counts
-    satisfied = counts[DONE] + counts[SKIPPED] == step.units
+    satisfied = counts[DONE] + counts[SKIPPED] + step.left_out == step.units
     if satisfied != step.satisfied:
         step.satisfied = satisfied
         for waiter in step.dependants:
@@ -164,6 +168,8 @@ def _block(farm: Farm, step: Step, reason: str, now_us: int, out: Outcome) -> No
 
 def note_rest(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
     """Records once that a job came to rest, or that it moves again."""
+    if job.scouting:
+        review(farm, job, now_us, out)
     rests = job.open_units == 0
     if rests == job.told_rest:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core import openings
 from farm.core.outcome import DrainCommand, Outcome
 from farm.core.rows import HistoryRow, NodeRow
 from farm.core.state import Farm, Node
@@ -27,6 +28,7 @@ def store_node(farm: Farm, node: Node, out: Outcome) -> None:
             node.rate_nano_h,
             node.seen_us,
             int(node.forgotten),
+            _ENCODE(node.settings),
         )
     )
     node.seen_stored_us = node.seen_us
@@ -41,8 +43,9 @@ def tell(
 
 def drain_node(farm: Farm, node: Node, reason: str, who: str, now_us: int, out: Outcome) -> None:
     """No new work for the node; what runs finishes."""
+    old, new = "enabled" if node.enabled else "drained", "disabled" if node.settings.disabled else "drained"
     node.enabled, node.reason = False, reason
-    farm.open_nodes.pop(node.id, None)
+    openings.refresh(farm, node)
     store_node(farm, node, out)
-    tell(farm, node, "enabled", "drained", reason, who, now_us, out)
+    tell(farm, node, old, new, reason, who, now_us, out)
     out.commands.append(DrainCommand(node.id, True, reason))

@@ -11,11 +11,12 @@ import msgspec
 from farm.model.jobs import JobSpec
 from farm.model.nodes import NodeFacts
 from farm.model.outputs import PictureSpec
+from farm.model.policy import Policy
 from farm.model.reports import UnitReport
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
-    """Base of all events."""
+class Event(msgspec.Struct, frozen=True, gc=False, tag=True):
+    """Base of all events; the name of its class is its tag in recordings."""
 
     now_us: int
 
@@ -28,12 +29,14 @@ class SubmitEvent(Event, frozen=True, gc=False):
         source: The job file as JSON, stored as it is.
         apps: Per step: the application its renderer needs ("" = none).
         whole: Per step: whether one attempt takes its node's whole slice.
+        force: Also when no node of the farm could ever take it.
     """
 
     spec: JobSpec
     source: bytes
     apps: tuple[str, ...]
     whole: tuple[bool, ...]
+    force: bool = False
 
 
 class HelloEvent(Event, frozen=True, gc=False):
@@ -107,7 +110,7 @@ class ActEvent(Event, frozen=True, gc=False):
     """A user action on work that was already authorised.
 
     Attributes:
-        action: pause, resume, cancel, retry, skip, mark-done, priority, archive.
+        action: pause, resume, cancel, retry, skip, mark-done, priority, set, archive.
         job: Job number.
         step: Step name, "" for the whole job.
         frames: Frame range text, "" for the whole step.
@@ -126,10 +129,19 @@ class ActEvent(Event, frozen=True, gc=False):
 
 
 class NodeActEvent(Event, frozen=True, gc=False):
-    """A user action on a node: drain, enable, forget."""
+    """A user action on a node: drain, enable, forget, set; ``value`` is the action's argument."""
 
     action: str
     node_id: int
+    reason: str
+    who: str
+    value: str = ""
+
+
+class PolicyEvent(Event, frozen=True, gc=False):
+    """A wrangler replaces the farm's policy."""
+
+    policy: Policy
     reason: str
     who: str
 
@@ -155,6 +167,7 @@ AnyEvent = (
     | TickEvent
     | ActEvent
     | NodeActEvent
+    | PolicyEvent
     | CheckpointEvent
     | RestartEvent
 )

@@ -6,10 +6,17 @@ import hashlib
 
 import msgspec
 
-from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING
+from farm.core import pace
+from farm.core.apply import BLOCKED, CANCELED, CLOCK, DONE, FAILED, QUEUED, RUNNING
+from farm.core.openings import takes_work, vector
 from farm.core.specs import known_specs
 from farm.core.state import Farm, Step, UnitNote
+from farm.model.moment import read_moment
 from farm.model.states import AttemptKind, NodeState
+
+
+#: States of units that something may still become of.
+OPEN = frozenset({BLOCKED, QUEUED, RUNNING, FAILED})
 
 
 class Violation(AssertionError):
@@ -25,14 +32,18 @@ def check(farm: Farm) -> None:
     """Raises Violation, naming what is broken.
 
     1. Every unit is in exactly one state, and the sums agree with the map.
-    2. Every running unit is owed by exactly one open attempt, and no other unit by a render attempt.
+    2. Every running unit is owed by exactly one open attempt, and no other unit by a render attempt.  Beside
+       that one at most one second copy runs, of a running unit.
     3. No node is overbooked, and what is free plus what attempts hold is its total.
     4. The money of a node is its attempts' charges, closed ones' charges and idle, exactly.
     5. A step with unmet needs has nothing queued or running.
     6. A queued unit that is leasable is reachable: its step is in its shape's heap, the cursor before it.
-    7. Open nodes are online, enabled and have a core free; such nodes are open.
+    7. Nodes that take work are in the bucket of what they have free; no others are in any.
+    8. What attempts hold of caps and limits adds up; nothing is leased beyond a limit's total by its rule.
+    9. A reserved node is known to its reservation and the other way round.
     """
     owned: dict[int, set[int]] = {}
+    seconds = 0
     for attempt in farm.attempts.values():
         _must(attempt.step.attempts.get(attempt.id) is attempt, f"{attempt.address} is unknown to its step")
         _must(attempt.node.attempts.get(attempt.id) is attempt, f"{attempt.address} is unknown to its node")
@@ -40,17 +51,52 @@ def check(farm: Farm) -> None:
             continue
         mine = owned.setdefault(attempt.step.id, set())
         for unit in attempt.open:
+            if attempt.step.copies.get(unit) is attempt:
+                seconds += 1
+                _must(attempt.kind is AttemptKind.COPY, f"{attempt.address} is no copy of unit {unit}")
+                continue
             _must(unit not in mine, f"{attempt.step.address} unit {unit} is leased twice")
             mine.add(unit)
     for step in farm.steps.values():
-        _check_step(step, owned.get(step.id, set()))
+        _check_step(farm, step, owned.get(step.id, set()))
+        waits = step.copy_waits.keys() - step.copies.keys()
+        _must(not waits, f"{step.address}: {waits} wait as copies but are none")
+    copies = sum(len(step.copies) for step in farm.steps.values())
+    _must(seconds == copies, f"{copies} units have a second copy, but {seconds} copies run")
     for job in farm.jobs.values():
         open_units = sum(sum(step.counts[:3]) for step in job.steps)
         _must(job.open_units == open_units, f"J{job.id} counts {job.open_units} open units, has {open_units}")
+    starts = sorted((read_moment(j.start_after), j.id) for j in farm.jobs.values() if j.paused_by == CLOCK)
+    _must(farm.starts == starts, f"jobs start at {farm.starts}, should at {starts}")
     _check_nodes(farm)
+    _check_holdings(farm)
 
 
-def _check_step(step: Step, owned: set[int]) -> None:
+def _check_holdings(farm: Farm) -> None:
+    """Caps and limits."""
+    cores: dict[int, int] = {}
+    users: dict[str, int] = {}
+    tokens: dict[str, int] = {}
+    seen: set[tuple[str, int]] = set()
+    for attempt in farm.attempts.values():
+        cores[attempt.step.job.id] = cores.get(attempt.step.job.id, 0) + attempt.cores
+        users[attempt.user] = users.get(attempt.user, 0) + attempt.cores
+        for name, count in attempt.limits:
+            if farm.limits[name].per_node:
+                if (name, attempt.node.id) in seen:
+                    continue
+                seen.add((name, attempt.node.id))
+            tokens[name] = tokens.get(name, 0) + count
+    for job in farm.jobs.values():
+        _must(job.cores == cores.get(job.id, 0), f"J{job.id} counts {job.cores} cores held")
+    _must({u: n for u, n in users.items() if n} == farm.user_cores, "cores held by users do not add up")
+    for name, limit in farm.limits.items():
+        _must(limit.used == tokens.get(name, 0), f"limit {name}: {limit.used} counted, {tokens.get(name, 0)} held")
+    for kept in farm.reservations.values():
+        _must(farm.nodes[kept.node_id].reserved is kept, f"step {kept.step_id} has no node reserved")
+
+
+def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
     where = step.address
     for state, count in enumerate(step.counts):
         _must(step.state.count(state) == count, f"{where} counts {count} units in state {state}")
@@ -67,11 +113,21 @@ def _check_step(step: Step, owned: set[int]) -> None:
         for unit in attempt.dropped:
             if step.state[unit] == QUEUED:
                 _must(unit in step.parked, f"{where} unit {unit} may be leased while it may still run")
+    wanted = set(step.wanted_units())
+    _must(len(step.state) == step.units, f"{where} has {len(step.state)} bytes for {step.units} units")
+    _must(step.frames is None or len(step.frames) == step.units, f"{where}: frames and units differ")
+    left_out = sum(state == CANCELED and unit not in wanted for unit, state in enumerate(step.state))
+    _must(step.left_out == left_out, f"{where} leaves out {left_out} units, not {step.left_out}")
+    open_units = [unit for unit, state in enumerate(step.state) if state in OPEN and unit not in wanted]
+    _must(not open_units, f"{where}: units {open_units} are open though nobody wants them")
     first = step.state.find(QUEUED)
     _must(first < 0 or step.cursor <= first, f"{where}: the cursor is past unit {first}")
     if step.leasable() and step.shape is not None:
-        _must(step.heap_key == step.order_key(), f"{where} has work but is not in the queue")
-        _must(any(entry[4] is step for entry in step.shape.heap), f"{where} is not in its heap")
+        kept_back = step.id in step.job.capped or step.id in farm.user_capped.get(step.job.user, {})
+        if not kept_back:
+            _must(step.line is not None, f"{where} has work but is not in the queue")
+            _must(any(other is step for other in step.shape.queue.waiting()), f"{where} is not in its queue")
+            _must(step.shape.id in farm.busy, f"{where} waits in a shape that nobody looks at")
     if step.satisfied:
         _must(not step.counts[BLOCKED] and step.counts[DONE] <= step.units, f"{where} is not satisfied")
 
@@ -88,8 +144,21 @@ def _check_nodes(farm: Farm) -> None:
         _must(node.ram_free + ram == total.ram_mib, f"{node.name}: memory does not add up")
         _must(len(gpus) == len(set(gpus)), f"{node.name}: a GPU is leased twice")
         _must(not set(gpus) & set(node.gpus_free), f"{node.name}: a leased GPU is free")
-        ready = node.state is NodeState.ONLINE and node.enabled and node.cores_free > 0
-        _must(ready == (node.id in farm.open_nodes), f"{node.name} is {'not ' * ready}in the open nodes")
+        ready = takes_work(node)
+        _must(ready == (node.bucket is not None), f"{node.name} is {'not ' * ready}in a bucket")
+        if node.bucket is not None:
+            _must(node.bucket.key == vector(node), f"{node.name} is in the wrong bucket")
+            _must(farm.buckets.get(node.bucket.key) is node.bucket, f"the bucket of {node.name} is not in use")
+            _must(node.bucket.nodes.get(node.id) is node, f"{node.name} is unknown to its bucket")
+        live = node.enabled and node.state in (NodeState.ONLINE, NodeState.SUSPECT)
+        _must(live is node.live and live == (node.id in node.klass.live), f"{node.name}: in service or not?")
+        disk = sum(attempt.disk_mib for attempt in node.attempts.values())
+        _must(node.disk_free + disk == total.disk_mib, f"{node.name}: disk does not add up")
+        for name, count in total.tokens.items():
+            held = sum(attempt.tokens.get(name, 0) for attempt in node.attempts.values())
+            _must(node.tokens_free.get(name, 0) + held == count, f"{node.name}: {name} do not add up")
+        kept = node.reserved
+        _must(kept is None or farm.reservations.get(kept.step_id) is kept, f"{node.name}: who reserved it?")
         _must(node.idle_nano >= 0 and node.total_nano >= node.idle_nano, f"{node.name}: money below zero")
 
 
@@ -113,7 +182,8 @@ _ENCODE = msgspec.msgpack.Encoder(order="deterministic").encode
 def _note(unit: int, note: UnitNote) -> tuple[object, ...]:
     counts = sorted(note.counts.items())
     nodes, short = sorted(note.failed_on), sorted(note.short_on)
-    return unit, nodes, counts, note.folders, note.reason, note.failure, note.ram_mib, short
+    memory = (note.ram_mib, short, note.vram_mib)
+    return unit, nodes, counts, note.folders, note.reason, note.failure, *memory
 
 
 def digest(farm: Farm) -> str:
@@ -141,6 +211,12 @@ def digest(farm: Farm) -> str:
             known_specs(step),
             step.last_us,
             step.reason,
+            str(step.frames),
+            str(step.wanted),
+            step.left_out,
+            msgspec.json.encode(step.spec),
+            pace.state_of(step),
+            sorted((unit, copy.id) for unit, copy in step.copies.items()),
         )
         for step in farm.steps.values()
     ]  # fmt: skip
@@ -149,6 +225,12 @@ def digest(farm: Farm) -> str:
             job.id,
             job.user,
             job.priority,
+            job.source,
+            job.start_after,
+            job.scouting,
+            job.project,
+            job.max_cores,
+            job.cores,
             job.paused,
             job.paused_by,
             job.reason,
@@ -173,6 +255,12 @@ def digest(farm: Farm) -> str:
             attempt.ram_mib,
             attempt.gpus,
             attempt.share_ppm,
+            attempt.disk_mib,
+            sorted(attempt.tokens.items()),
+            attempt.limits,
+            attempt.rate,
+            attempt.charged,
+            attempt.user,
             attempt.started_us,
             attempt.charge_nano,
             attempt.useful_us,
@@ -192,6 +280,8 @@ def digest(farm: Farm) -> str:
             node.rate_nano_h,
             node.cores_free,
             node.ram_free,
+            node.disk_free,
+            sorted(node.tokens_free.items()),
             node.gpus_free,
             node.meter_on,
             node.meter_rate,
@@ -200,11 +290,18 @@ def digest(farm: Farm) -> str:
             node.total_nano,
             node.idle_nano,
             node.waste_nano,
+            node.slow,
+            sorted(node.blame.items()),
+            node.speed,
         )
         for node in farm.nodes.values()
     ]
+    accounts = [(a.name, a.level, a.credit, a.used) for a in (*farm.projects.values(), *farm.users.values())]
+    limits = sorted((n, x.used, x.total, sorted(x.nodes.items())) for n, x in farm.limits.items())
+    shares = (farm.share_origin_us, farm.half_life_us, accounts, limits, sorted(farm.user_cores.items()))
     verify = [(v.id, v.step_id, v.units, v.purpose, v.leased) for v in farm.verify.values()]
     numbers = (farm.seq, farm.next_job, farm.next_step, farm.next_attempt, farm.next_node)
     rest = (list(farm.lost.items()), sorted(farm.tokens.items()))
     whole = (numbers, jobs, steps, attempts, nodes, verify, rest)
-    return hashlib.sha256(_ENCODE(whole)).hexdigest()
+    plain = repr(shares) + str(msgspec.json.encode(farm.policy))
+    return hashlib.sha256(_ENCODE(whole) + plain.encode()).hexdigest()

@@ -3,6 +3,10 @@
 An interval ends whenever the set of attempts on the node changes, never at a tick: so a replay of the
 stored rows cuts time at the same points and gives the same nano-USD.  Costs telescope from an origin, so
 that the parts of any number of intervals add up to the whole exactly.
+
+A node's rate may change at times that were set beforehand (``NodeSettings.rates``).  Whatever looks at the
+meter first after such a time cuts there, to the microsecond, and only then charges the rest at the new
+rate.
 """
 
 from __future__ import annotations
@@ -17,11 +21,37 @@ _ENCODE = msgspec.msgpack.Encoder().encode
 _US_PER_HOUR = 3_600_000_000
 
 
+def rate_at(node: Node, at_us: int) -> int:
+    """What the node costs at a time, nano-USD per hour: its own rate, else the farm's for it."""
+    found = node.rate_nano_h
+    for entry in node.settings.rates:
+        if entry.from_us > at_us:
+            break
+        found = entry.nano_h
+    return found
+
+
+def next_rate_us(node: Node) -> int | None:
+    """The first time after the last cut at which its rate changes, None = never."""
+    return next((entry.from_us for entry in node.settings.rates if entry.from_us > node.metered_us), None)
+
+
 def advance(node: Node, now_us: int) -> None:
     """Charges the time since the last cut to the node's attempts, the rest to idle."""
     since_us = node.metered_us
     if not node.meter_on or now_us <= since_us:
         return
+    if node.settings.rates:
+        for entry in node.settings.rates:
+            if since_us < entry.from_us <= now_us:
+                _charge(node, entry.from_us)
+                node.meter_rate, node.origin_us = entry.nano_h, entry.from_us
+    _charge(node, now_us)
+
+
+def _charge(node: Node, now_us: int) -> None:
+    """Charges the time since the last cut, all of it at the present rate."""
+    since_us = node.metered_us
     node.metered_us = now_us
     rate = node.meter_rate
     if not rate:
@@ -52,13 +82,22 @@ def advance(node: Node, now_us: int) -> None:
 def projected(node: Node, now_us: int) -> tuple[int, dict[int, int], int]:
     """What ``advance`` would make of (total, charge by attempt id, idle), without doing it."""
     charges = {attempt.id: attempt.charge_nano for attempt in node.attempts.values()}
-    if not node.meter_on or now_us <= node.metered_us or not node.meter_rate:
-        return node.total_nano, charges, node.idle_nano
-    amount = rate_cost(node.meter_rate, node.metered_us, now_us, node.origin_us)
-    parts, idle = split_cost(amount, [attempt.share_ppm for attempt in node.attempts.values()])
-    for attempt, part in zip(node.attempts.values(), parts, strict=True):
-        charges[attempt.id] += part
-    return node.total_nano + amount, charges, node.idle_nano + idle
+    total, idle = node.total_nano, node.idle_nano
+    if not node.meter_on or now_us <= node.metered_us:
+        return total, charges, idle
+    shares = [attempt.share_ppm for attempt in node.attempts.values()]
+    since_us, origin_us, rate = node.metered_us, node.origin_us, node.meter_rate
+    cuts = [entry for entry in node.settings.rates if since_us < entry.from_us <= now_us]
+    for until_us, next_rate in [(entry.from_us, entry.nano_h) for entry in cuts] + [(now_us, 0)]:
+        amount = rate_cost(rate, since_us, until_us, origin_us)
+        parts, rest = split_cost(amount, shares)
+        for attempt, part in zip(node.attempts.values(), parts, strict=True):
+            charges[attempt.id] += part
+        total += amount
+        idle += rest
+        since_us = origin_us = until_us
+        rate = next_rate
+    return total, charges, idle
 
 
 def start(node: Node, now_us: int, rate_nano_h: int) -> None:
@@ -66,6 +105,9 @@ def start(node: Node, now_us: int, rate_nano_h: int) -> None:
     if node.meter_on and node.meter_rate == rate_nano_h:
         return
     advance(node, now_us)
+    if node.meter_on and node.meter_rate == rate_nano_h:
+        # A change that was set beforehand had been due and is made now.
+        return
     node.meter_on = True
     node.meter_rate = rate_nano_h
     node.origin_us = node.metered_us = now_us

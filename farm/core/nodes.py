@@ -1,10 +1,13 @@
-"""Life of nodes: hello, heartbeat, suspect, lost, bye; drain, enable, forget."""
+"""Life of nodes: hello, heartbeat, suspect, lost, bye; and what people do to them.
+
+What a node does by the clock is in ``farm.core.nodelife``, updating many of them in ``farm.core.rollout``.
+"""
 
 from __future__ import annotations
 
 import msgspec
 
-from farm.core import meter
+from farm.core import edit, meter, nodelife, openings, reserve, rollout
 from farm.core.apply import QUEUED
 from farm.core.apply_nodes import apply_node
 from farm.core.dependencies import move, settle
@@ -13,13 +16,15 @@ from farm.core.events import BeatEvent, ByeEvent, HelloEvent, NodeActEvent, Rest
 from farm.core.outcome import ActAnswer, DrainCommand, HelloAnswer, Outcome, StopCommand
 from farm.core.results import end_attempt
 from farm.core.rows import NodeRow
+from farm.core.specs import stop_first
 from farm.core.state import Farm, Node
-from farm.model.errors import IllegalMove, UnknownName
+from farm.model.errors import CallError, IllegalMove, UnknownName
+from farm.model.nodes import NodeChange, UpdateOrder
 from farm.model.states import FailureClass, NodeState
 
 _ENCODE = msgspec.msgpack.Encoder().encode
-#: A node's last heartbeat is stored this often, so that a restart can charge up to it.
-SEEN_EVERY_US = 10_000_000
+_CHANGE = msgspec.json.Decoder(NodeChange)
+_ORDER = msgspec.json.Decoder(UpdateOrder)
 
 
 def on_hello(farm: Farm, event: HelloEvent, out: Outcome) -> None:
@@ -40,6 +45,7 @@ def on_hello(farm: Farm, event: HelloEvent, out: Outcome) -> None:
         event.rate_nano_h,
         now_us,
         0,
+        _ENCODE(node.settings) if node is not None else b"",
     )
     out.rows.append(row)
     apply_node(farm, row)
@@ -48,8 +54,9 @@ def on_hello(farm: Farm, event: HelloEvent, out: Outcome) -> None:
     node.state = NodeState.ONLINE
     node.seen_us = now_us
     node.deadline_us = now_us + farm.settings.lost_us
-    was_on = node.meter_on and node.meter_rate == event.rate_nano_h
-    meter.start(node, now_us, event.rate_nano_h)
+    rate_nano_h = meter.rate_at(node, now_us)
+    was_on = node.meter_on and node.meter_rate == rate_nano_h
+    meter.start(node, now_us, rate_nano_h)
     keep: list[int] = []
     for attempt in list(node.attempts.values()):
         if attempt.id in event.running or attempt.id in event.pending:
@@ -59,15 +66,23 @@ def on_hello(farm: Farm, event: HelloEvent, out: Outcome) -> None:
                 part = tuple(sorted(attempt.dropped)) if attempt.open else ()
                 reason = "its units were taken back"
                 out.commands.append(StopCommand(node.id, attempt.id, reason, part))
+            for unit in attempt.step.copy_waits:
+                if unit in attempt.open and attempt.step.copies.get(unit) is not attempt:
+                    stop_first(attempt.step, unit, out)
+            if node.settings.disabled and not attempt.dropped:
+                out.commands.append(StopCommand(node.id, attempt.id, node.reason, ()))
         else:
             step = attempt.step
             end_attempt(farm, attempt, now_us, FailureClass.LOST.value, "its agent no longer holds it", out)
             settle(farm, step, now_us, out)
     if not was_on:
         out.rows.append(meter.meter_row(farm, node))
-    _open(farm, node)
+    nodelife.note_hours(farm, node, now_us)
+    openings.refresh(farm, node)
+    nodelife.arm(farm, node, now_us)
     if old is not NodeState.ONLINE:
         tell(farm, node, old.value, "online", "said hello", "farm", now_us, out)
+    rollout.heard(farm, node, now_us, out)
     if not node.enabled:
         out.commands.append(DrainCommand(node.id, True, node.reason))
     out.reply = HelloAnswer(node.id, tuple(keep))
@@ -86,13 +101,6 @@ def _unique_name(farm: Farm, wanted: str, number: int) -> str:
     return name
 
 
-def _open(farm: Farm, node: Node) -> None:
-    if node.state is NodeState.ONLINE and node.enabled and node.cores_free > 0:
-        farm.open_nodes[node.id] = node
-    else:
-        farm.open_nodes.pop(node.id, None)
-
-
 def on_beat(farm: Farm, event: BeatEvent, out: Outcome) -> None:
     """A heartbeat.  The reply is the attempts the agent holds, None when it must say hello again."""
     node = farm.nodes.get(event.node_id)
@@ -104,7 +112,8 @@ def on_beat(farm: Farm, event: BeatEvent, out: Outcome) -> None:
     if node.state is NodeState.SUSPECT:
         node.state = NodeState.ONLINE
         tell(farm, node, "suspect", "online", "its heartbeat came", "farm", event.now_us, out)
-        _open(farm, node)
+        openings.refresh(farm, node)
+        nodelife.arm(farm, node, event.now_us)
     for number in event.missing:
         attempt = node.attempts.get(number)
         if attempt is not None:
@@ -131,7 +140,7 @@ def _leave(
 ) -> None:
     old = node.state
     node.state = state
-    farm.open_nodes.pop(node.id, None)
+    openings.refresh(farm, node)
     meter.stop(node, at_us)
     out.rows.append(meter.meter_row(farm, node))
     store_node(farm, node, out)
@@ -139,28 +148,23 @@ def _leave(
 
 
 def on_tick(farm: Farm, event: TickEvent, out: Outcome) -> None:
-    """Time passed: nodes that fell silent, units whose back-off is over."""
-    now_us, settings = event.now_us, farm.settings
-    for node in list(farm.nodes.values()):
-        if node.state in (NodeState.ONLINE, NodeState.SUSPECT) or node.attempts:
-            if now_us >= node.deadline_us:
-                _lose(farm, node, now_us, out)
-            elif (
-                node.state is NodeState.ONLINE
-                and now_us >= node.deadline_us - settings.lost_us + settings.suspect_us
-            ):
-                node.state = NodeState.SUSPECT
-                farm.open_nodes.pop(node.id, None)
-                silent_s = (now_us - node.seen_us) / 1e6
-                tell(farm, node, "online", "suspect", f"silent for {silent_s:.1f} s", "farm", now_us, out)
-        if node.seen_us - node.seen_stored_us >= SEEN_EVERY_US:
-            store_node(farm, node, out)
-    for step in farm.steps.values():
-        if step.parked:
-            over = [unit for unit, until_us in step.parked.items() if 0 < until_us <= now_us]
-            if over:
-                units = tuple(sorted(over))
-                move(farm, step, units, QUEUED, QUEUED, "its back-off is over", "farm", now_us, out)
+    """Time passed: nodes that fell silent, hours and rates that change, units whose back-off is over."""
+    now_us, due = event.now_us, farm.due
+    for node_id in due.take(now_us):
+        node = farm.nodes[node_id]
+        if nodelife.look(farm, node, now_us, out):
+            _lose(farm, node, now_us, out)
+    nodelife.note_seen(farm, now_us, out)
+    for step in list(due.parked.values()):
+        over = [unit for unit, until_us in step.parked.items() if 0 < until_us <= now_us]
+        if over:
+            units = tuple(sorted(over))
+            move(farm, step, units, QUEUED, QUEUED, "its back-off is over", "farm", now_us, out)
+        if not any(step.parked.values()):
+            del due.parked[step.id]
+    edit.wake(farm, now_us, out)
+    rollout.step(farm, now_us, out)
+    reserve.review(farm, now_us, out)
 
 
 def _lose(farm: Farm, node: Node, now_us: int, out: Outcome) -> None:
@@ -177,44 +181,109 @@ def _lose(farm: Farm, node: Node, now_us: int, out: Outcome) -> None:
 
 def on_restart(farm: Farm, event: RestartEvent, out: Outcome) -> None:
     """The broker is back: nothing is requeued before the grace period is over."""
+    now_us = event.now_us
     for node in farm.nodes.values():
+        node.closed = nodelife.closed_reason(node, now_us)
         if node.meter_on or node.attempts:
-            node.deadline_us = event.now_us + event.grace_us
+            node.deadline_us = now_us + event.grace_us
             node.state = NodeState.SUSPECT
+        openings.refresh(farm, node)
+        nodelife.arm(farm, node, now_us)
+    rollout.restore(farm)
+    farm.due.parked = {step.id: step for step in farm.steps.values() if any(step.parked.values())}
     for step in farm.steps.values():
-        settle(farm, step, event.now_us, out)
+        settle(farm, step, now_us, out)
 
 
 def on_node_act(farm: Farm, event: NodeActEvent, out: Outcome) -> None:
-    """Drain, enable, forget.
+    """Drain, disable, enable, forget, set; update many.
 
     Raises:
         UnknownName: No such node.
         IllegalMove: A node in service cannot be forgotten.
+        CallError: The value is wrong.
     """
+    if event.action == "node-update":
+        rollout.start(farm, _ORDER.decode(event.value), event.who, event.now_us, out)
+        return
+    if event.action == "node-update-stop":
+        reason = event.reason or f"stopped by {event.who}"
+        rollout.halt(farm, reason, event.who, event.now_us, out)
+        out.reply = ActAnswer(1, f"the update is over: {reason}")
+        return
     node = farm.nodes.get(event.node_id)
     if node is None or node.forgotten:
         raise UnknownName(f"there is no node {event.node_id}")
-    if event.action == "node-drain":
-        reason = event.reason or f"drained by {event.who}"
-        if node.enabled:
-            drain_node(farm, node, reason, event.who, event.now_us, out)
-        out.reply = ActAnswer(1, f"{node.name} finishes {len(node.attempts)} attempts and takes no more")
-    elif event.action == "node-enable":
-        if not node.enabled:
-            node.enabled, node.reason = True, ""
-            store_node(farm, node, out)
-            tell(farm, node, "drained", "enabled", event.reason, event.who, event.now_us, out)
-            out.commands.append(DrainCommand(node.id, False, ""))
-            _open(farm, node)
-        out.reply = ActAnswer(1, f"{node.name} takes work")
-    elif event.action == "node-forget":
-        if node.state in (NodeState.ONLINE, NodeState.SUSPECT) or node.attempts:
-            raise IllegalMove(f"{node.name} is {node.state.value}", hint="stop its agent first")
-        node.forgotten = True
-        farm.node_by_key.pop(node.key, None)
+    _NODE_ACTS.get(event.action, _unknown_act)(farm, node, event, out)
+
+
+def _unknown_act(farm: Farm, node: Node, event: NodeActEvent, out: Outcome) -> None:
+    raise UnknownName(f"there is no node action {event.action!r}")
+
+
+def _drain(farm: Farm, node: Node, event: NodeActEvent, out: Outcome) -> None:
+    """No new work; what runs finishes."""
+    reason = event.reason or f"drained by {event.who}"
+    rollout.keep_drained(farm, node)
+    if node.enabled or node.reason != reason:
+        drain_node(farm, node, reason, event.who, event.now_us, out)
+    count = len(node.attempts)
+    what = f"finishes {count} {'attempt' if count == 1 else 'attempts'} and takes no more"
+    out.reply = ActAnswer(1, f"{node.name} {what if count else 'takes no more work'}")
+
+
+def _disable(farm: Farm, node: Node, event: NodeActEvent, out: Outcome) -> None:
+    """No new work, and what runs is given back: no try is spent."""
+    reason = event.reason or f"disabled by {event.who}"
+    rollout.keep_drained(farm, node)
+    node.settings = msgspec.structs.replace(node.settings, disabled=True)
+    drain_node(farm, node, reason, event.who, event.now_us, out)
+    for attempt in node.attempts.values():
+        out.commands.append(StopCommand(node.id, attempt.id, reason, ()))
+    count = len(node.attempts)
+    stopped = f" and gives back {count} {'attempt' if count == 1 else 'attempts'}" if count else ""
+    out.reply = ActAnswer(1, f"{node.name} takes no more work{stopped}")
+
+
+def _enable(farm: Farm, node: Node, event: NodeActEvent, out: Outcome) -> None:
+    if not node.enabled:
+        rollout.let_go(farm, node, f"enabled by {event.who}", event.now_us, out)
+        node.enabled, node.reason = True, ""
+        node.blame.clear()
+        node.settings = msgspec.structs.replace(node.settings, disabled=False)
         store_node(farm, node, out)
-        tell(farm, node, node.state.value, "forgotten", event.reason, event.who, event.now_us, out)
-        out.reply = ActAnswer(1, f"{node.name} is forgotten")
-    else:
-        raise UnknownName(f"there is no node action {event.action!r}")
+        tell(farm, node, "drained", "enabled", event.reason, event.who, event.now_us, out)
+        out.commands.append(DrainCommand(node.id, False, ""))
+        openings.refresh(farm, node)
+    out.reply = ActAnswer(1, f"{node.name} takes work" if not node.closed else f"{node.name} {node.closed}")
+
+
+def _forget(farm: Farm, node: Node, event: NodeActEvent, out: Outcome) -> None:
+    if node.state in (NodeState.ONLINE, NodeState.SUSPECT) or node.attempts:
+        raise IllegalMove(f"{node.name} is {node.state.value}", hint="stop its agent first")
+    node.forgotten = True
+    farm.node_by_key.pop(node.key, None)
+    openings.refresh(farm, node)
+    store_node(farm, node, out)
+    tell(farm, node, node.state.value, "forgotten", event.reason, event.who, event.now_us, out)
+    out.reply = ActAnswer(1, f"{node.name} is forgotten")
+
+
+def _set(farm: Farm, node: Node, event: NodeActEvent, out: Outcome) -> None:
+    try:
+        wanted = _CHANGE.decode(event.value)
+    except msgspec.DecodeError as error:
+        raise CallError(f"what to set of {node.name} cannot be read: {error}") from error
+    told = nodelife.change(farm, node, wanted, event.who, event.now_us, out)
+    for words in told:
+        tell(farm, node, "set", words, event.reason, event.who, event.now_us, out)
+    out.reply = ActAnswer(int(bool(told)), f"{node.name}: {', '.join(told) or 'is so already'}")
+
+
+_NODE_ACTS = {
+    "node-drain": _drain,
+    "node-disable": _disable,
+    "node-enable": _enable,
+    "node-forget": _forget,
+    "node-set": _set,
+}

@@ -31,24 +31,30 @@ class LeaseCommand(msgspec.Struct, frozen=True, gc=False):
     ask: bool
     supersedes: tuple[str, ...]
     adopt_folder: str
+    silent_us: int = 0
 
 
 class GrantCommand(msgspec.Struct, frozen=True, gc=False):
-    """Allow a unit to be published, or (with a reason) reject it."""
+    """Allow a unit to be published, or (with a reason) reject it.
+
+    ``supersedes``: folders of lost attempts to empty before, beyond those the lease named.
+    """
 
     node_id: int
     attempt: int
     unit: int
     reason: str
+    supersedes: tuple[str, ...] = ()
 
 
 class StopCommand(msgspec.Struct, frozen=True, gc=False):
-    """Stop an attempt, or drop some of its units."""
+    """Stop an attempt, or drop some of its units; ``take_back``: only those not started, which it releases."""
 
     node_id: int
     attempt: int
     reason: str
     units: tuple[int, ...]
+    take_back: bool = False
 
 
 class DiscardCommand(msgspec.Struct, frozen=True, gc=False):
@@ -66,7 +72,15 @@ class DrainCommand(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-AnyCommand = LeaseCommand | GrantCommand | StopCommand | DiscardCommand | DrainCommand
+class UpdateCommand(msgspec.Struct, frozen=True, gc=False):
+    """Tell an agent to update itself; see ``farm.protocol.agent.UpdateMsg``."""
+
+    node_id: int
+    rollout: int
+    version: str
+
+
+AnyCommand = LeaseCommand | GrantCommand | StopCommand | DiscardCommand | DrainCommand | UpdateCommand
 
 
 class Outcome:
@@ -94,10 +108,11 @@ class HelloAnswer(msgspec.Struct, frozen=True):
 
 
 class SubmitAnswer(msgspec.Struct, frozen=True):
-    """Answer to a SubmitEvent: the job's number, and whether the token was known already."""
+    """Answer to a SubmitEvent: the job's number, whether the token was known already, warnings."""
 
     job: int
     again: bool
+    warnings: tuple[str, ...] = ()
 
 
 class ActAnswer(msgspec.Struct, frozen=True):

@@ -1,31 +1,45 @@
-"""Places work: one pass over the open nodes after each drain of the socket.
+"""Places work: one pass over what waits, in order, after each drain of the socket.
 
-Order: priority, then age, then step order; nodes in the order they became free.  Deterministic.
+The first entry of the whole order goes to the node it fits best; what fits no free node is passed over, which is
+noted, so that ``farm.core.reserve`` can keep a node for it.  Deterministic.
 """
 
 from __future__ import annotations
 
 import struct
 from hashlib import shake_128
+from heapq import heapify, heappop, heapreplace
 
+from farm.core import tail
 from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, apply_lease, units_text
+from farm.core.chunks import form_chunk
 from farm.core.dependencies import settle_request
 from farm.core.events import DispatchEvent
-from farm.core.match import avoided, capable_shapes, excluded, fits, pick_gpus, wanted_ram_mib
+from farm.core.match import (
+    excluded,
+    pick_gpus,
+    refused,
+    score,
+    site_closed,
+    wanted_ram_mib,
+    wanted_vram_over_mib,
+)
+from farm.core.openings import Bucket
 from farm.core.outcome import LeaseCommand, Outcome
+from farm.core.pace import chunk_us, silent_us
+from farm.core.reserve import note_leased, note_passed, room_before
 from farm.core.rows import LeaseRow
+from farm.core.shares import keep_back, kept_back, limit_short
 from farm.core.state import Entry, Farm, Node, Shape, Step, VerifyRequest
 from farm.model.resources import Resources, dominant_share_ppm
-from farm.model.states import AttemptKind, NodeState
+from farm.model.states import AttemptKind
 
 _MASK = (1 << 64) - 1
-_ONLINE = NodeState.ONLINE
-_RENDER, _VERIFY = AttemptKind.RENDER, AttemptKind.VERIFY
+_UNKNOWN: tuple[int, ...] = (-1,)
+_RENDER, _VERIFY, _COPY = AttemptKind.RENDER, AttemptKind.VERIFY, AttemptKind.COPY
 _NUMBER = {kind: kind.value for kind in AttemptKind}
 #: Numbers drawn at once.
 _NUMBERS = struct.Struct("<32Q")
-#: Most units one lease may carry, whatever the chunk size says.
-CHUNK_MOST = 10_000
 
 
 class Entropy:
@@ -52,118 +66,111 @@ class Entropy:
 
 
 def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
-    """Leases work to every open node until nothing fits any more."""
-    if not farm.open_nodes:
+    """Leases work until nothing that waits fits a node any more."""
+    if not farm.buckets:
         return
     entropy = Entropy(event.entropy)
     if farm.verify:
         _place_verify(farm, event.now_us, entropy, out)
-    now_us, draw = event.now_us, entropy.draw
-    hopeless: set[tuple[object, ...]] = set()
-    for node in list(farm.open_nodes.values()):
-        while node.cores_free > 0 and node.state is _ONLINE and node.enabled:
-            # Worked out only when it can save a search: as a rule the first search finds something.
-            if hopeless and _vector(node) in hopeless:
-                break
-            head, shapes = _head(farm, node)
-            found = _best(farm, node, head, shapes) if head is not None else None
-            if found is None:
-                if head is None:
-                    hopeless.add(_vector(node))
-                break
-            step, units = found
-            _lease(farm, node, step, units, _RENDER, now_us, draw(), out)
-        if node.cores_free <= 0:
-            farm.open_nodes.pop(node.id, None)
-
-
-def _vector(node: Node) -> tuple[object, ...]:
-    """What decides whether anything fits a node: nodes with the same one are the same to every shape."""
-    return (id(node.klass), node.cores_free, node.ram_free, _free_vram(node), not node.attempts)
-
-
-def _free_vram(node: Node) -> tuple[int, ...]:
-    """Memory of the node's free GPUs: what tells nodes of a class apart besides amounts."""
-    if not node.gpus_free:
-        return ()
-    free = set(node.gpus_free)
-    return tuple(sorted(gpu.vram_mib for gpu in node.facts.gpus if gpu.index in free))
-
-
-def _head(farm: Farm, node: Node) -> tuple[Entry | None, list[Shape]]:
-    """The first entry in order among the shapes that fit the node now, and the shapes it can ever take."""
-    klass = node.klass
-    shapes = klass.capable if klass.known == len(farm.shapes) else capable_shapes(farm, node)
-    best: Entry | None = None
-    for shape in shapes:
-        if shape.heap:
-            head = shape.head()
-            if head is not None and (best is None or head < best) and fits(shape, node):
-                best = head
-    return best, shapes
-
-
-def _best(farm: Farm, node: Node, head: Entry, shapes: list[Shape]) -> tuple[Step, tuple[int, ...]] | None:
-    """The first step in order that has units for this node, with those units."""
-    step = head[4]
-    if not (step.node_failures and excluded(farm, step, node)):
-        units = form_chunk(farm, step, node)
-        if units:
-            return step, units
-    # The head has nothing for this very node (it failed here): look further, in order.
-    entries = sorted(entry for shape in shapes if shape.heap and fits(shape, node) for entry in shape.heap)
-    for entry in entries:
-        step = entry[4]
-        if step.heap_key != entry[:4] or not step.leasable() or excluded(farm, step, node):
+    now_us, draw, busy = event.now_us, entropy.draw, farm.busy
+    order: list[tuple[Entry, Shape]] = []
+    for shape in list(busy.values()):
+        head = shape.queue.head()
+        if head is None:
+            del busy[shape.id]
+        else:
+            order.append((head, shape))
+    heapify(order)
+    #: Steps that had nothing for any free node, and steps whose shape fitted none.
+    aside: list[Step] = []
+    passed: list[Step] = []
+    while order and farm.buckets:
+        entry, shape = order[0]
+        head = shape.queue.head()
+        if head is not entry:
+            if head is None:
+                busy.pop(shape.id, None)
+                heappop(order)
+            else:
+                heapreplace(order, (head, shape))
             continue
-        units = form_chunk(farm, step, node)
-        if units:
-            return step, units
+        step = entry[8]
+        if shape.limits and limit_short(farm, shape.limits):
+            heappop(order)
+            continue
+        if (step.job.max_cores or farm.policy.user_max_cores) and kept_back(farm, step):
+            keep_back(farm, step)
+            continue
+        buckets = _fitting(farm, shape)
+        if not buckets:
+            passed.append(step)
+            heappop(order)
+            continue
+        found = _find(farm, step, buckets, now_us)
+        if found is None:
+            step.line = None
+            aside.append(step)
+            continue
+        if passed:
+            note_passed(farm, passed, now_us)
+        _lease(farm, *found, _RENDER, now_us, draw(), out)
+    for step in aside:
+        if step.leasable() and step.shape is not None:
+            step.shape.push(farm, step)
+    if farm.buckets and now_us >= farm.tail_due_us:
+        tail.help(farm, now_us, entropy, lease_copy, out)
+
+
+def _fitting(farm: Farm, shape: Shape) -> list[Bucket]:
+    """Nodes, bucket by bucket, that have room for the shape; the best fit first."""
+    found: list[tuple[tuple[int, ...], Bucket]] = []
+    for bucket in farm.buckets.values():
+        fit = bucket.scores.get(shape.id, _UNKNOWN)
+        if fit is _UNKNOWN:
+            fit = score(farm, shape, bucket)
+        if fit is not None:
+            found.append((fit, bucket))
+    if len(found) > 1:
+        # Buckets as good as each other: in the order they came, which the sort keeps.
+        found.sort(key=_first)
+    return [bucket for _, bucket in found]
+
+
+def _first(pair: tuple[tuple[int, ...], Bucket]) -> tuple[int, ...]:
+    return pair[0]
+
+
+def _find(
+    farm: Farm, step: Step, buckets: list[Bucket], now_us: int
+) -> tuple[Node, Step, tuple[int, ...]] | None:
+    """The best node for the step's next units, with those units."""
+    sites, failures, limits = farm.policy.sites, step.node_failures, step.limits
+    for bucket in buckets:
+        for node in bucket.nodes.values():
+            if failures and excluded(farm, step, node):
+                continue
+            if sites and site_closed(farm, step.job, node.site):
+                break  # nodes of a bucket are at one site
+            if limits and limit_short(farm, limits, node.id):
+                continue
+            most_us = 0
+            if node.reserved is not None:
+                most_us = room_before(farm, node, step, now_us)
+                if most_us < 0:
+                    continue
+            units = form_chunk(farm, step, node)
+            if most_us and units:
+                units = _in_time(farm, step, node, units, most_us)
+            if units:
+                return node, step, units
     return None
 
 
-def chunk_size(farm: Farm, step: Step) -> int:
-    """Frames a lease of the step takes: as asked, or enough for the target time, fewer near the end.
-
-    Until the first frame is done chunks are of one frame (scout).
-    """
-    wanted = step.spec.chunk
-    if type(wanted) is int:
-        return wanted if wanted < CHUNK_MOST else CHUNK_MOST
-    if not step.done_timed:
-        return 1
-    mean_us = max(1, step.busy_us // step.done_timed)
-    by_time = max(1, farm.settings.chunk_target_us // mean_us)
-    nodes = sum(1 for node in farm.nodes.values() if node.state is NodeState.ONLINE and node.enabled)
-    by_tail = max(1, -(-step.counts[QUEUED] // max(1, 2 * nodes)))
-    return min(by_time, by_tail, CHUNK_MOST)
-
-
-def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
-    """The next units of the step for this node, in order; empty when there is none for it."""
-    wanted = chunk_size(farm, step)
-    state, parked, notes = step.state, step.parked, step.notes
-    at = first = state.find(QUEUED, step.cursor)
-    if first < 0:
-        return ()
-    step.cursor = first
-    if wanted == 1 and not parked and not notes:
-        return (first,)
-    units: list[int] = []
-    while at >= 0:
-        if not (parked and at in parked) and not (notes and avoided(farm, step, at, node)):
-            ram_mib = wanted_ram_mib(farm, step, at) if notes else 0
-            if ram_mib:
-                # A unit that ran out of memory goes alone: only it takes more than the step asks for.
-                if not units and (ram_mib <= node.ram_free or (step.whole and not node.attempts)):
-                    return (at,)
-                at = state.find(QUEUED, at + 1)
-                continue
-            units.append(at)
-            if len(units) >= wanted:
-                break
-        at = state.find(QUEUED, at + 1)
-    return tuple(units)
+def _in_time(farm: Farm, step: Step, node: Node, units: tuple[int, ...], most_us: int) -> tuple[int, ...]:
+    """As many of the units as end within the time; none when not even one does."""
+    while units and chunk_us(farm, step, len(units), node) > most_us:
+        units = units[: len(units) // 2]
+    return units
 
 
 def _lease(
@@ -177,13 +184,15 @@ def _lease(
     out: Outcome,
     adopt_folder: str = "",
     request: int = 0,
+    reason: str = "",
 ) -> None:
     """Opens an attempt and tells its agent."""
     shape = step.shape
     gpus: tuple[int, ...] = ()
-    if kind is _RENDER and shape is not None:
+    if (kind is _RENDER or kind is _COPY) and shape is not None:
         if step.resources.gpus:
-            gpus = pick_gpus(shape, node)
+            over_mib = wanted_vram_over_mib(farm, step, units[0]) if step.notes else 0
+            gpus = pick_gpus(shape, node, over_mib)
         # A shape that fits takes the same of every node of a class.
         ask = node.klass.asks.get(shape.id)
         if ask is None:
@@ -214,9 +223,9 @@ def _lease(
         share_ppm,
         request,
         now_us,
-        QUEUED,
+        QUEUED if kind is not _COPY else RUNNING,
         RUNNING,
-        f"leased to {node.name}",
+        reason or f"leased to {node.name}",
     )
     out.rows.append(row)
     apply_lease(farm, row, units)
@@ -237,13 +246,14 @@ def _lease(
             asked,
             gpus,
             known or (),
-            known is None and step.asks and kind is not _VERIFY,
+            (known is None and step.asks and kind is not _VERIFY) or kind is _COPY,
             folders,
             adopt_folder,
+            silent_us(step, node) if step.spec.failure.silent_x and kind is not _VERIFY else 0,
         )
     )
-    if node.cores_free <= 0:
-        farm.open_nodes.pop(node.id, None)
+    if farm.reservations or farm.passed:
+        note_leased(farm, step, node)
 
 
 def _ask(step: Step, node: Node, gpus: int) -> tuple[Resources, int]:
@@ -259,6 +269,13 @@ def lease_adoption(
 ) -> None:
     """Leases units to the agent that still has their verified files in a lost attempt's folder."""
     _lease(farm, node, step, tuple(units), AttemptKind.ADOPT, now_us, nonce, out, adopt_folder=folder)
+
+
+def lease_copy(
+    farm: Farm, node: Node, step: Step, unit: int, reason: str, now_us: int, nonce: int, out: Outcome
+) -> None:
+    """Leases a second copy of a unit that runs."""
+    _lease(farm, node, step, (unit,), _COPY, now_us, nonce, out, reason=reason)
 
 
 def _place_verify(farm: Farm, now_us: int, entropy: Entropy, out: Outcome) -> None:
@@ -287,8 +304,9 @@ def _worth_looking(step: Step, unit: int, request: VerifyRequest) -> bool:
 
 
 def _verifier(farm: Farm, request: VerifyRequest) -> Node | None:
-    step = farm.steps[request.step_id]
-    for node in farm.open_nodes.values():
-        if step.shape in capable_shapes(farm, node):
-            return node
+    shape = farm.steps[request.step_id].shape
+    for bucket in farm.buckets.values():
+        for node in bucket.nodes.values():
+            if shape is not None and not refused(shape, node) and node.reserved is None:
+                return node
     return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from farm.core import meter
+from farm.core.blame import quarantine
 from farm.core.apply import (
     BLOCKED,
     DONE,
@@ -23,13 +24,13 @@ from farm.core.dependencies import settle, settle_request, stop_units
 from farm.core.drain import drain_node
 from farm.core.events import ReportEvent
 from farm.core.match import preferred_nodes
-from farm.core.outcome import DiscardCommand, Outcome
+from farm.core.outcome import DiscardCommand, Outcome, StopCommand
 from farm.core.place import lease_adoption
 from farm.core.rows import JobStateRow, ResultRow, StaleRow
-from farm.core.specs import known_specs, learn_spec, review_holder, spec_difference, specs_of
+from farm.core.specs import known_specs, learn_spec, review_holder, spec_difference, specs_of, take_over
 from farm.core.state import Attempt, Farm, Job, Step
 from farm.model import reports
-from farm.model.failures import PAUSE_MIN, PAUSE_SHARE, RULES
+from farm.model.failures import BLAMES_NODE, PAUSE_MIN, PAUSE_SHARE, RULES
 from farm.model.ids import attempt_folder
 from farm.model.reports import UnitReport
 from farm.model.states import AttemptKind, FailureClass, NodeState
@@ -37,6 +38,7 @@ from farm.model.states import AttemptKind, FailureClass, NodeState
 _ENCODE = msgspec.msgpack.Encoder().encode
 _VERIFY = AttemptKind.VERIFY
 _RENDER = AttemptKind.RENDER
+_COPY = AttemptKind.COPY
 _ONLINE, _SUSPECT = NodeState.ONLINE, NodeState.SUSPECT
 _DONE = reports.DONE
 #: Largest figure of an agent that is believed; a wilder one would not fit the store.
@@ -70,9 +72,11 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
         closed_by_row = closed_by_row or closing
         _settle_unit(farm, attempt, report, now_us, closing, out)
     if event.closed and not closed_by_row:
-        end_attempt(farm, attempt, now_us, "", "the agent ended the attempt without a result", out)
+        # Counted as a loss: an agent that does this again and again must not keep a frame for ever.
+        failure = FailureClass.LOST.value if attempt.open and attempt.kind is not _VERIFY else ""
+        end_attempt(farm, attempt, now_us, failure, "the agent ended the attempt without a result", out)
     counts, job = step.counts, step.job
-    satisfied = counts[DONE] + counts[SKIPPED] == step.units
+    satisfied = counts[DONE] + counts[SKIPPED] + step.left_out == step.units
     if satisfied is not step.satisfied or job.told_rest or not job.open_units:
         settle(farm, step, now_us, out)  # else it would find nothing to settle
 
@@ -111,9 +115,13 @@ def _settle_unit(
     outcome = report.outcome
     old = step.state[unit]
     failure, reason = "", report.reason
+    copy = step.copies.get(unit) if step.copies else None
     if attempt.kind is _VERIFY:
         new, failure = _verified_state(attempt, unit, report)
         reason = reason or (_done_reason(attempt, report) if new == DONE else "")
+    elif copy is attempt:
+        new = old
+        failure, reason = _end_of_copy(report)
     elif outcome == _DONE:
         new = DONE
         reason = reason or _done_reason(attempt, report)
@@ -126,11 +134,13 @@ def _settle_unit(
         if failure == FailureClass.LOST:
             new = next_state(step, unit, FailureClass.LOST)
         reason = reason or "given back unrendered"
+    if copy is not None and copy is not attempt and new != DONE and attempt.kind is not _VERIFY:
+        new, reason = old, f"{reason}; goes on in its second copy on {copy.node.name}"
     charge = waste = 0
     if closing:
         if new != DONE and (attempt.kind is not _VERIFY or failure):
             attempt.wasted = True
-        useful_us = elapsed_us if new == DONE and attempt.kind is _RENDER else 0
+        useful_us = elapsed_us if new == DONE and attempt.kind in (_RENDER, _COPY) else 0
         charge, waste = _final_charge(attempt, now_us, useful_us)
     farm.seq = seq = farm.seq + 1
     row = ResultRow(
@@ -161,9 +171,19 @@ def _settle_unit(
         learn_spec(farm, step, unit, report.files, out)
     if step.spec_holder is not None:
         review_holder(farm, step, out)
+    if copy is not None and copy is not attempt and attempt.kind is not _VERIFY:
+        if new == DONE:
+            reason = f"the first attempt on {attempt.node.name} was faster"
+            out.commands.append(StopCommand(copy.node.id, copy.id, reason, ()))
+        else:
+            take_over(farm, copy, out)
     if closing and (attempt.verify is not None or step.waiting or step.spec_holder is not None):
         _after_close(farm, attempt, now_us, out)
-    if failure and attempt.kind is not _VERIFY:
+    if failure and copy is attempt:
+        # Of a second copy only what it says of its node: the unit itself goes on.
+        if RULES[FailureClass(failure)].drains_node and attempt.node.enabled:
+            drain_node(farm, attempt.node, f"drained by the farm: {reason}", "farm", now_us, out)
+    elif failure and attempt.kind is not _VERIFY:
         _consequences(farm, attempt, unit, FailureClass(failure), reason, now_us, out)
 
 
@@ -196,11 +216,21 @@ def _final_charge(attempt: Attempt, now_us: int, more_useful_us: int) -> tuple[i
     return attempt.charge_nano, waste
 
 
+def _end_of_copy(report: UnitReport) -> tuple[str, str]:
+    """Failure and reason of a second copy that ended while its first attempt goes on."""
+    if report.outcome == _DONE:
+        # It may publish only once the first attempt is known to have stopped: then it is no copy any more.
+        return FailureClass.OUTPUT.value, "a second copy said it was done without being allowed to publish"
+    reason = report.reason or "ended"
+    failure = _class_word(report.failure) if report.outcome == reports.FAILED else ""
+    return failure, f"the second copy: {reason}; the first attempt goes on"
+
+
 def _done_reason(attempt: Attempt, report: UnitReport) -> str:
     if attempt.kind is _VERIFY:
         purpose = attempt.verify.purpose if attempt.verify else ""
         return "already there, verified" if purpose == "skip" else "marked done, verified"
-    if attempt.kind is not _RENDER:
+    if attempt.kind is AttemptKind.ADOPT:
         return "files kept from a lost attempt, verified"
     return "rendered and verified" if report.files else "rendered; no files expected"
 
@@ -241,18 +271,30 @@ def _consequences(
         )
         if note is not None and (note.counts.get(failure.value, 0) > (rule.cap or 0) or not nodes_left):
             pause_job(farm, job, f"paused itself: {reason}", now_us, out)
+    if failure in BLAMES_NODE:
+        quarantine(farm, attempt.node, now_us, out)
     if step.state[unit] == FAILED:
-        _pause_if_many_failed(farm, job, now_us, out)
+        _pause_if_many_failed(farm, step, now_us, out)
 
 
-def _pause_if_many_failed(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
+def _pause_if_many_failed(farm: Farm, step: Step, now_us: int, out: Outcome) -> None:
+    """Pauses the job when too many frames failed: of the step by its own figures, else of all without any."""
+    job, rule = step.job, step.spec.failure
     if job.paused or not job.open_units:
         return
-    counts = job.counts()
-    if counts[FAILED] >= PAUSE_MIN and counts[FAILED] >= PAUSE_SHARE * sum(counts):
-        pause_job(
-            farm, job, f"paused itself: {counts[FAILED]} of {sum(counts)} frames have failed", now_us, out
-        )
+    own = _own_pause(step)
+    judged = [step] if own else [other for other in job.steps if not _own_pause(other)]
+    failed = sum(other.counts[FAILED] for other in judged)
+    units = sum(other.units - other.left_out for other in judged)
+    least = (own and rule.pause_least) or PAUSE_MIN
+    share = (own and rule.pause_share) or PAUSE_SHARE
+    if failed >= least and failed >= share * units:
+        of = f"of {step.spec.name} " if own else ""
+        pause_job(farm, job, f"paused itself: {failed} of {units} frames {of}have failed", now_us, out)
+
+
+def _own_pause(step: Step) -> bool:
+    return bool(step.spec.failure.pause_share or step.spec.failure.pause_least)
 
 
 def pause_job(farm: Farm, job: Job, reason: str, now_us: int, out: Outcome) -> None:
@@ -277,12 +319,23 @@ def end_attempt(
     charge, waste = attempt.charge_nano, meter.waste_of(attempt, node.metered_us)
     # A verify lease moves no unit: one bare closing row, and its request waits for another node.
     units = [-1] if attempt.kind is _VERIFY or not owed else owed
+    heirs: list[Attempt] = []
     for unit in units:
         last = unit == units[-1]
         old = step.state[unit] if unit >= 0 else RUNNING
-        new = QUEUED
-        if unit >= 0 and failure:
+        new, said = QUEUED, reason
+        copy = step.copies.get(unit) if step.copies and unit >= 0 else None
+        if copy is attempt:
+            new = old
+        elif copy is not None:
+            new, said = old, f"{reason}; goes on in its second copy on {copy.node.name}"
+            heirs.append(copy)
+        elif unit >= 0 and failure:
             new = next_state(step, unit, FailureClass(failure))
+            if new == FAILED:
+                note = step.notes.get(unit)
+                times = (note.counts.get(failure, 0) if note is not None else 0) + 1
+                said = f"{reason}; it is given up after {times} times"
         elif unit < 0:
             new = old
         row = ResultRow(
@@ -293,7 +346,7 @@ def end_attempt(
             old,
             new,
             failure if unit >= 0 else "",
-            reason if unit >= 0 else ("" if not lost else reason),
+            said if unit >= 0 else ("" if not lost else reason),
             now_us,
             0,
             0,
@@ -307,8 +360,10 @@ def end_attempt(
         out.rows.append(row)
         apply_result(farm, row)
     _after_close(farm, attempt, now_us, out)
+    for heir in heirs:
+        take_over(farm, heir, out)
     if any(unit >= 0 and step.state[unit] == FAILED for unit in units):
-        _pause_if_many_failed(farm, step.job, now_us, out)
+        _pause_if_many_failed(farm, step, now_us, out)
 
 
 def _after_close(farm: Farm, attempt: Attempt, now_us: int, out: Outcome) -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import msgspec
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
-    """Base of all rows."""
+class Row(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Base of all rows.  The tag of a kind is on disk: it never changes and is never used again."""
 
 
-class JobRow(Row, frozen=True, gc=False):
+class JobRow(Row, frozen=True, gc=False, array_like=True, tag=1):
     """A submitted job; ``spec`` is the job file as JSON."""
 
     id: int
@@ -30,7 +30,7 @@ class JobRow(Row, frozen=True, gc=False):
     spec: bytes
 
 
-class StepRow(Row, frozen=True, gc=False):
+class StepRow(Row, frozen=True, gc=False, array_like=True, tag=2):
     """A step of a job.
 
     ``app`` is the application its renderer needs, ``whole`` whether an attempt takes its node's whole
@@ -48,7 +48,7 @@ class StepRow(Row, frozen=True, gc=False):
     state: int
 
 
-class JobStateRow(Row, frozen=True, gc=False):
+class JobStateRow(Row, frozen=True, gc=False, array_like=True, tag=3):
     """A change of a job as a whole: what (``priority``, ``paused``, ``archived``), old, new, reason, who."""
 
     seq: int
@@ -61,11 +61,12 @@ class JobStateRow(Row, frozen=True, gc=False):
     who: str
 
 
-class LeaseRow(Row, frozen=True, gc=False):
+class LeaseRow(Row, frozen=True, gc=False, array_like=True, tag=4):
     """Units leased under an attempt: they move from ``old`` (queued) to ``new`` (running).
 
     ``units`` are indices as text (``5`` or ``5-9,12``); ``gpus`` CUDA indices as text; ``gang`` the gang
     id, 0 for none.  A verify lease (``kind`` 1) moves no unit; its ``gang`` is the VerifyRow it serves.
+    A second copy (``kind`` 3) moves none either: its unit runs already.
     """
 
     id: int
@@ -87,7 +88,7 @@ class LeaseRow(Row, frozen=True, gc=False):
     reason: str
 
 
-class ResultRow(Row, frozen=True, gc=False):
+class ResultRow(Row, frozen=True, gc=False, array_like=True, tag=5):
     """What became of one unit of an attempt, or (``unit`` -1) the bare end of the attempt.
 
     ``closes``: the attempt ends with this row; then ``charge_nano`` and ``waste_nano`` are final.
@@ -113,7 +114,7 @@ class ResultRow(Row, frozen=True, gc=False):
     waste_nano: int
 
 
-class BulkRow(Row, frozen=True, gc=False):
+class BulkRow(Row, frozen=True, gc=False, array_like=True, tag=6):
     """Many units of a step move at once; ``units`` is ``*`` (all in state ``old``) or indices as text.
 
     From blocked to blocked: their existing files are looked at first.  From queued to queued: their back-off
@@ -131,7 +132,7 @@ class BulkRow(Row, frozen=True, gc=False):
     fresh: int
 
 
-class SpecRow(Row, frozen=True, gc=False):
+class SpecRow(Row, frozen=True, gc=False, array_like=True, tag=7):
     """The picture specification of a step (msgpack of one PictureSpec or nil per output; empty = dropped)."""
 
     seq: int
@@ -140,7 +141,7 @@ class SpecRow(Row, frozen=True, gc=False):
     specs: bytes
 
 
-class VerifyRow(Row, frozen=True, gc=False):
+class VerifyRow(Row, frozen=True, gc=False, array_like=True, tag=8):
     """A request to verify existing files: ``done`` 0 when asked for, 1 when settled.
 
     ``units`` are those still to be looked at; ``id`` is the ``seq`` of its first row.
@@ -156,7 +157,7 @@ class VerifyRow(Row, frozen=True, gc=False):
     done: int
 
 
-class NodeRow(Row, frozen=True, gc=False):
+class NodeRow(Row, frozen=True, gc=False, array_like=True, tag=9):
     """A node as it is now (replaces the earlier row of the same id)."""
 
     id: int
@@ -171,9 +172,10 @@ class NodeRow(Row, frozen=True, gc=False):
     rate_nano_h: int
     seen_us: int
     forgotten: int
+    settings: bytes
 
 
-class MeterRow(Row, frozen=True, gc=False):
+class MeterRow(Row, frozen=True, gc=False, array_like=True, tag=10):
     """A node's meter as it is now (replaces the earlier row of the same node).
 
     ``on`` tells whether it runs; ``origin_us``/``metered_us`` bound the metered time; ``charges`` is msgpack
@@ -192,7 +194,48 @@ class MeterRow(Row, frozen=True, gc=False):
     charges: bytes
 
 
-class StaleRow(Row, frozen=True, gc=False):
+class NodeMapRow(Row, frozen=True, gc=False, array_like=True, tag=15):
+    """Checkpoint of a node: its NodeRow and MeterRow, encoded (replaces the earlier one)."""
+
+    node_id: int
+    seq: int
+    node: bytes
+    meter: bytes
+
+
+class StepEditRow(Row, frozen=True, gc=False, array_like=True, tag=16):
+    """A step was changed after submit: ``spec`` is its whole new record as JSON.
+
+    Frames are only ever appended, so that indices keep their meaning; those no longer wanted are canceled by
+    rows of their own.
+    """
+
+    seq: int
+    step_id: int
+    at_us: int
+    spec: bytes
+    reason: str
+    who: str
+
+
+class PolicyRow(Row, frozen=True, gc=False, array_like=True, tag=17):
+    """The farm's policy from now on, as JSON."""
+
+    seq: int
+    at_us: int
+    policy: bytes
+    reason: str
+    who: str
+
+
+class SeenRow(Row, frozen=True, gc=False, array_like=True, tag=18):
+    """When nodes were last heard of: msgpack of {node id: microseconds}; a restart charges up to it."""
+
+    seq: int
+    nodes: bytes
+
+
+class StaleRow(Row, frozen=True, gc=False, array_like=True, tag=11):
     """A late, repeated or foreign result that changed nothing: recorded as waste."""
 
     seq: int
@@ -203,7 +246,7 @@ class StaleRow(Row, frozen=True, gc=False):
     reason: str
 
 
-class HistoryRow(Row, frozen=True, gc=False):
+class HistoryRow(Row, frozen=True, gc=False, array_like=True, tag=12):
     """A change people may ask about that is no unit's: of a job, a node, the farm."""
 
     seq: int
@@ -216,7 +259,7 @@ class HistoryRow(Row, frozen=True, gc=False):
     who: str
 
 
-class StepMapRow(Row, frozen=True, gc=False):
+class StepMapRow(Row, frozen=True, gc=False, array_like=True, tag=13):
     """Checkpoint of a step: its maps and sums as of ``seq`` (replaces the earlier one)."""
 
     step_id: int
@@ -226,7 +269,7 @@ class StepMapRow(Row, frozen=True, gc=False):
     extra: bytes
 
 
-class CheckpointRow(Row, frozen=True, gc=False):
+class CheckpointRow(Row, frozen=True, gc=False, array_like=True, tag=14):
     """Checkpoint of the farm: everything up to ``seq`` is in the maps; ``extra`` holds the rest."""
 
     id: int
@@ -249,5 +292,9 @@ AnyRow = (
     | StaleRow
     | HistoryRow
     | StepMapRow
+    | NodeMapRow
+    | StepEditRow
+    | PolicyRow
+    | SeenRow
     | CheckpointRow
 )

@@ -16,6 +16,7 @@ from farm.core.outcome import GrantCommand, Outcome, StopCommand
 from farm.core.rows import SpecRow
 from farm.core.state import Attempt, Farm, Step
 from farm.model.outputs import FileFacts, PictureSpec
+from farm.model.states import AttemptKind
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 
@@ -35,12 +36,52 @@ def on_verified(farm: Farm, event: VerifiedEvent, out: Outcome) -> None:
         out.commands.append(StopCommand(event.node_id, event.attempt, reason, (event.unit,)))
         return
     step = attempt.step
-    if step.specs is None:
-        step.specs = event.specs
-        step.spec_holder = (attempt.id, event.unit)
-        out.commands.append(GrantCommand(event.node_id, attempt.id, event.unit, ""))
+    if step.copies and step.copies.get(event.unit) is attempt:
+        # The first attempt must be known to have stopped before; what it says then decides.
+        step.copy_waits[event.unit] = event.specs
+        stop_first(step, event.unit, out)
         return
-    _judge(step, attempt, event.unit, event.specs, out)
+    _consider(step, attempt, event.unit, event.specs, out)
+
+
+def stop_first(step: Step, unit: int, out: Outcome) -> None:
+    """Asks the attempt that owes a unit to stop it, since a second copy of it is finished."""
+    copy = step.copies[unit]
+    for attempt in step.attempts.values():
+        if attempt is not copy and attempt.kind is not AttemptKind.VERIFY and unit in attempt.open:
+            part = () if len(attempt.open) == 1 else (unit,)
+            reason = f"its second copy on {copy.node.name} is finished"
+            out.commands.append(StopCommand(attempt.node.id, attempt.id, reason, part))
+
+
+def take_over(farm: Farm, copy: Attempt, out: Outcome) -> None:
+    """A second copy owes its unit alone now: if it waits to publish, it is answered."""
+    step, unit = copy.step, copy.units[0]
+    specs = step.copy_waits.pop(unit, None)
+    if specs is not None and _holds(farm, copy.id, unit):
+        _consider(step, copy, unit, specs, out)
+
+
+def _consider(step: Step, attempt: Attempt, unit: int, specs: Specs, out: Outcome) -> None:
+    """Who may publish: the first to ask, and what looks like it."""
+    if step.specs is None:
+        step.specs = specs
+        step.spec_holder = (attempt.id, unit)
+        _grant(attempt, unit, "", out)
+        return
+    _judge(step, attempt, unit, specs, out)
+
+
+def _grant(attempt: Attempt, unit: int, reason: str, out: Outcome) -> None:
+    """Sends a grant (or, with a reason, a refusal).
+
+    A second copy may have been leased before the attempt it replaces was lost: the grant names that folder.
+    """
+    folders: tuple[str, ...] = ()
+    if attempt.kind is AttemptKind.COPY and not reason:
+        note = attempt.step.notes.get(unit)
+        folders = tuple(note.folders) if note is not None else ()
+    out.commands.append(GrantCommand(attempt.node.id, attempt.id, unit, reason, folders))
 
 
 def _judge(step: Step, attempt: Attempt, unit: int, specs: Specs, out: Outcome) -> None:
@@ -48,9 +89,9 @@ def _judge(step: Step, attempt: Attempt, unit: int, specs: Specs, out: Outcome) 
     if not difference:
         if step.spec_holder is not None:
             step.granted[(attempt.id, unit)] = None
-        out.commands.append(GrantCommand(attempt.node.id, attempt.id, unit, ""))
+        _grant(attempt, unit, "", out)
     elif step.spec_holder is None:
-        out.commands.append(GrantCommand(attempt.node.id, attempt.id, unit, difference))
+        _grant(attempt, unit, difference, out)
     else:
         step.waiting[(attempt.id, unit)] = specs
 
@@ -107,7 +148,7 @@ def review_holder(farm: Farm, step: Step, out: Outcome) -> None:
         del step.waiting[key]
         if _holds(farm, *key):
             step.specs, step.spec_holder = specs, key
-            out.commands.append(GrantCommand(farm.attempts[key[0]].node.id, *key, ""))
+            _grant(farm.attempts[key[0]], key[1], "", out)
             _wake_waiting(farm, step, out)
             return
 

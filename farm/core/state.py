@@ -7,12 +7,21 @@ checks them).  Jobs, steps and attempts are in ``farm.core.work`` and named here
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from farm.core.work import Attempt, Entry, Job, LostAttempt, Shape, Step, UnitNote, VerifyRequest
-from farm.model.nodes import NodeFacts
+from farm.core.due import Due
+from farm.core.order import Account, Entry
+from farm.core.shares import Limit
+from farm.core.work import Attempt, Job, LostAttempt, Shape, Step, UnitNote, VerifyRequest
+from farm.model.nodes import NodeFacts, NodeSettings
+from farm.model.policy import Policy
 from farm.model.resources import Resources
 from farm.model.states import NodeState
+
+if TYPE_CHECKING:
+    from farm.core.openings import Bucket
 
 __all__ = [
     "Attempt",
@@ -22,6 +31,7 @@ __all__ = [
     "LostAttempt",
     "Node",
     "NodeClass",
+    "Reservation",
     "Settings",
     "Shape",
     "Step",
@@ -41,13 +51,17 @@ class Settings(msgspec.Struct, frozen=True):
 class NodeClass:
     """Nodes that are alike: which shapes they can ever take, and what each takes, is worked out once."""
 
-    __slots__ = ("asks", "capable", "key", "known")
+    __slots__ = ("asks", "id", "key", "live", "refused", "whole")
 
-    def __init__(self, key: tuple[object, ...]) -> None:
+    def __init__(self, key: tuple[object, ...], number: int = 0) -> None:
         self.key = key
-        #: Shapes a node of this class can take when empty, and how many shapes were looked at.
-        self.capable: list[Shape] = []
-        self.known = 0
+        self.id = number
+        #: Nodes in service, by id.
+        self.live: dict[int, Node] = {}
+        #: Why a node of this class can never take a shape ("" = it can), by shape number.
+        self.refused: dict[int, str] = {}
+        #: What tells an empty node of this class apart from all others, see ``farm.core.openings.vector``.
+        self.whole: tuple[object, ...] = (number,)
         #: What a lease of a shape takes of such a node, and its dominant share, by shape number.
         self.asks: dict[int, tuple[Resources, int]] = {}
 
@@ -57,8 +71,12 @@ class Node:
 
     __slots__ = (
         "attempts",
+        "blame",
+        "bucket",
+        "closed",
         "cores_free",
         "deadline_us",
+        "disk_free",
         "enabled",
         "facts",
         "forgotten",
@@ -67,9 +85,9 @@ class Node:
         "idle_nano",
         "key",
         "klass",
+        "live",
         "meter_on",
         "meter_rate",
-        "meter_seq",
         "metered_us",
         "name",
         "origin_us",
@@ -77,10 +95,15 @@ class Node:
         "ram_free",
         "rate_nano_h",
         "reason",
+        "reserved",
         "seen_stored_us",
         "seen_us",
+        "settings",
         "site",
+        "slow",
+        "speed",
         "state",
+        "tokens_free",
         "total_nano",
         "waste_nano",
     )
@@ -93,6 +116,7 @@ class Node:
         self.site = ""
         self.facts = NodeFacts(name="")
         self.klass = NodeClass(())
+        self.settings = NodeSettings()
         self.enabled = True
         self.reason = ""
         self.state = NodeState.OFFLINE
@@ -100,11 +124,19 @@ class Node:
         self.seen_stored_us = 0
         #: When it is lost unless heard before; only matters while it holds attempts or is online.
         self.deadline_us = 0
-        #: Rows up to this one are in the meter already (set on restart).
-        self.meter_seq = 0
         self.forgotten = False
         self.cores_free = 0
         self.ram_free = 0
+        self.disk_free = 0
+        self.tokens_free: dict[str, int] = {}
+        #: Where it stands in the index of nodes that take work; None = it takes none.
+        self.bucket: Bucket | None = None
+        #: Whether it is online or suspect, and enabled.
+        self.live = False
+        #: Why it starts nothing now though it is in service (its hours); "" = it does.
+        self.closed = ""
+        #: The large request it is kept for.
+        self.reserved: Reservation | None = None
         self.gpus_free: list[int] = []
         self.attempts: dict[int, Attempt] = {}
         self.rate_nano_h = 0
@@ -115,13 +147,36 @@ class Node:
         self.total_nano = 0
         self.idle_nano = 0
         self.waste_nano = 0
+        #: How much faster it is than others for the same steps, and what says so (``farm.core.pace``): frames
+        #: compared, and the sum of how many times longer they took here.
+        self.speed = 1.0
+        self.slow = (0.0, 0.0)
+        #: Users whose work failed here since something last worked: when, and which step.
+        self.blame: dict[str, tuple[int, str]] = {}
+
+
+class Reservation(msgspec.Struct):
+    """A node kept for a step that fits nowhere now.
+
+    Attributes:
+        step_id: The step.
+        node_id: The node.
+        at_us: When the node is expected to have room.
+        made_us: When it was reserved.
+        preempts: Whether work was stopped for it.
+    """
+
+    step_id: int
+    node_id: int
+    at_us: int
+    made_us: int
+    preempts: bool = False
 
 
 class Farm:
     """The whole state.
 
-    ``open_nodes`` holds the nodes that are online, enabled and have a core free, in the order they
-    became so.
+    ``buckets`` holds the nodes that take work now, see ``farm.core.openings``.
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
@@ -136,17 +191,41 @@ class Farm:
         self.attempts: dict[int, Attempt] = {}
         self.nodes: dict[int, Node] = {}
         self.node_by_key: dict[str, Node] = {}
-        self.open_nodes: dict[int, Node] = {}
+        self.buckets: dict[tuple[object, ...], Bucket] = {}
+        self.empty_buckets: dict[tuple[object, ...], Bucket] = {}
+        #: Counts up whenever a node enters or leaves service or changes class.
+        self.live_version = 0
+        #: Shapes in which something may wait.
+        self.busy: dict[int, Shape] = {}
+        self.policy = Policy()
+        self.projects: dict[str, Account] = {}
+        self.users: dict[tuple[str, str], Account] = {}
+        self.limits: dict[str, Limit] = {}
+        #: Cores a user's attempts hold; steps that their cap keeps back.
+        self.user_cores: dict[str, int] = {}
+        self.user_capped: dict[str, dict[int, Step]] = {}
+        self.half_life_us = int(self.policy.half_life_h * 3_600_000_000)
+        self.share_origin_us = 0
+        #: The weight of a charge now, see ``farm.core.shares.weight_now``.
+        self.share_part = -1
+        self.share_weight = 1
+        #: Steps that work behind them overtook since, because they fitted nowhere: (first time, last time).
+        self.passed: dict[int, tuple[int, int]] = {}
+        self.reservations: dict[int, Reservation] = {}
+        #: When idle nodes are next looked after (``farm.core.tail``).
+        self.tail_due_us = 0
         self.shapes: dict[tuple[object, ...], Shape] = {}
         self.classes: dict[tuple[object, ...], NodeClass] = {}
         self.tokens: dict[str, int] = {}
         #: Pattern of an output -> steps of live jobs that write it.
         self.patterns: dict[str, list[Step]] = {}
         self.verify: dict[int, VerifyRequest] = {}
+        #: Jobs that wait for their time, the next one first: (microseconds, job number).
+        self.starts: list[tuple[int, int]] = []
         self.lost: dict[int, LostAttempt] = {}
+        #: What falls due when; not stored.
+        self.due = Due()
         self.checkpoint_seq = 0
-        #: Only during a restart: what open attempts were charged up to their node's stored meter.
-        self.restored_charges: dict[int, int] = {}
 
     def next_seq(self) -> int:
         """The next number of the one order all rows share."""

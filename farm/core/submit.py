@@ -6,6 +6,7 @@ from farm.core.apply import BLOCKED, QUEUED, apply_job, apply_step, token_key
 from farm.core.dependencies import note_rest, settle, unblock
 from farm.core.events import SubmitEvent
 from farm.core.outcome import Outcome, SubmitAnswer
+from farm.core.possible import impossible
 from farm.core.rows import HistoryRow, JobRow, StepRow
 from farm.core.state import Farm, Job, Step
 from farm.model.errors import JobFileError
@@ -17,7 +18,7 @@ def on_submit(farm: Farm, event: SubmitEvent, out: Outcome) -> None:
     """Stores a job.  A token that is known gives the same job back.
 
     Raises:
-        JobFileError: A live job would write the same file.
+        JobFileError: A live job would write the same file, or no node could ever take a step.
     """
     spec = event.spec
     if spec.token:
@@ -26,6 +27,7 @@ def on_submit(farm: Farm, event: SubmitEvent, out: Outcome) -> None:
             out.reply = SubmitAnswer(known, True)
             return
     check_conflicts(farm, spec)
+    warnings = impossible(farm, spec, event.apps, event.whole, force=event.force)
     row = JobRow(
         farm.next_job,
         farm.next_seq(),
@@ -66,7 +68,7 @@ def on_submit(farm: Farm, event: SubmitEvent, out: Outcome) -> None:
             unblock(farm, step, "", event.now_us, out)
         settle(farm, step, event.now_us, out)
     note_rest(farm, job, event.now_us, out)
-    out.reply = SubmitAnswer(job.id, False)
+    out.reply = SubmitAnswer(job.id, False, tuple(warnings))
 
 
 def check_conflicts(farm: Farm, spec: JobSpec) -> None:
@@ -98,7 +100,7 @@ def check_conflicts(farm: Farm, spec: JobSpec) -> None:
 def writer_of(farm: Farm, pattern: str, frames: FrameRange | None, but: Job | None) -> Step | None:
     """A step of a live job (other than ``but``) that writes any of these files."""
     for other in farm.patterns.get(pattern, ()):
-        if other.job is not but and other.job.open_units > 0 and _overlap(frames, other.frames):
+        if other.job is not but and other.job.open_units > 0 and _overlap(frames, other.wanted or other.frames):
             return other
     return None
 

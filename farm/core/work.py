@@ -6,11 +6,12 @@ decisions, and anything of nodes.  ``farm.core.state`` puts it together with the
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from farm.core.order import Account, Entry, Line, Queue
+from farm.core.pace import Pace
 from farm.model.frames import FrameRange
 from farm.model.jobs import JobSpec, StepSpec
 from farm.model.outputs import PictureSpec
@@ -18,9 +19,12 @@ from farm.model.resources import Resources
 from farm.model.states import AttemptKind, UnitState, WorkState, shown_state
 
 if TYPE_CHECKING:
-    from farm.core.state import Node
+    from farm.core.chunks import Crew
+    from farm.core.state import Farm, Node
 
 QUEUED = UnitState.QUEUED.value
+_NOTHING: frozenset[int] = frozenset()
+CANCELED = UnitState.CANCELED.value
 
 
 class UnitNote(msgspec.Struct):
@@ -34,6 +38,7 @@ class UnitNote(msgspec.Struct):
         failure: Class word of its last failure.
         ram_mib: Memory the next try should have, since a try ran out of it; 0 = the step's.
         short_on: Ids of nodes whose GPUs had too little memory for it.
+        vram_mib: Memory of the largest GPU that had too little for it, 0 = none had.
     """
 
     failed_on: set[int] = msgspec.field(default_factory=set)
@@ -43,22 +48,23 @@ class UnitNote(msgspec.Struct):
     failure: str = ""
     ram_mib: int = 0
     short_on: set[int] = msgspec.field(default_factory=set)
+    vram_mib: int = 0
 
 
 class Shape:
-    """Steps whose needs are alike wait in one heap, best first.
-
-    Entries are (-priority, job id, step index, step id, step); one that no longer tells the truth is
-    dropped when it comes to the top.
-    """
+    """Steps whose needs are alike wait in one queue, and fit the same nodes."""
 
     __slots__ = (
+        "able",
         "app",
         "attributes",
-        "heap",
+        "commands",
+        "crew",
         "id",
         "key",
+        "limits",
         "pools",
+        "queue",
         "renderer",
         "requires",
         "site",
@@ -75,34 +81,26 @@ class Shape:
         self.attributes = dict(spec.attributes)
         self.site = spec.site
         self.renderer = spec.renderer
+        #: Whether its steps run commands of their own (``pre``, ``post``).
+        self.commands = bool(spec.pre or spec.post)
         self.app = step.app
         self.version = spec.version
         self.whole = step.whole
-        self.heap: list[Entry] = []
+        self.limits = step.limits
+        self.queue = Queue()
+        #: Who could take it and what waits for them, counted now and then (``farm.core.chunks``).
+        self.crew: Crew | None = None
+        #: (version of the nodes in service, how many of them could ever take this shape).
+        self.able = (-1, 0)
 
-    def push(self, step: Step) -> None:
-        """Puts a step that has leasable units in the heap, unless it is there."""
-        key = step.order_key()
-        if step.heap_key != key:
-            step.heap_key = key
-            heappush(self.heap, (*key, step))
+    def push(self, farm: Farm, step: Step) -> None:
+        """Puts a step that has leasable units in the queue, unless it is there."""
+        self.queue.push(step)
+        farm.busy[self.id] = self
 
     def head(self) -> Entry | None:
-        """The best entry that is true, or None."""
-        heap = self.heap
-        while heap:
-            entry = heap[0]
-            step = entry[4]
-            if step.heap_key == entry[:4] and step.leasable():
-                return entry
-            heappop(heap)
-            if step.heap_key == entry[:4]:
-                step.heap_key = None
-        return None
-
-
-#: What a shape's heap holds.
-Entry: TypeAlias = tuple[int, int, int, int, "Step"]
+        """The first entry in order, or None."""
+        return self.queue.head()
 
 
 class Job:
@@ -110,21 +108,28 @@ class Job:
 
     __slots__ = (
         "archived",
+        "capped",
+        "cores",
         "ended_us",
         "id",
+        "max_cores",
         "open_units",
         "paused",
         "paused_by",
         "priority",
         "project",
+        "project_account",
         "reason",
+        "scouting",
         "source",
         "spec",
+        "start_after",
         "started_us",
         "steps",
         "submitted_us",
         "told_rest",
         "user",
+        "user_account",
     )
 
     def __init__(self, number: int, spec: JobSpec, source: bytes, submitted_us: int) -> None:
@@ -135,7 +140,8 @@ class Job:
         self.project = spec.project
         self.priority = spec.priority
         self.paused = False
-        #: "" (by nobody), "farm" (paused itself) or the user.
+        #: "" (by nobody), "farm" (paused itself), "clock" (starts later), "scout" (its scout frames are done)
+        #: or the user.
         self.paused_by = ""
         self.reason = ""
         self.submitted_us = submitted_us
@@ -144,8 +150,19 @@ class Job:
         #: Whether people were told that nothing is left to do.
         self.told_rest = False
         self.archived = False
+        #: When it may start at the earliest, as written; "" = at once.
+        self.start_after = spec.start_after or ""
+        #: Whether only scout frames are leased, see ``farm.core.scout``.
+        self.scouting = spec.scout > 0
         self.steps: list[Step] = []
         self.open_units = 0
+        #: Cores its attempts hold, the most they may hold (0 = no cap), steps kept back by that.
+        self.cores = 0
+        self.max_cores = spec.max_cores
+        self.capped: dict[int, Step] = {}
+        # Set by ``farm.core.shares.join_accounts``.
+        self.project_account: Account
+        self.user_account: Account
 
     def counts(self) -> list[int]:
         """Units by state over all steps."""
@@ -157,7 +174,11 @@ class Job:
 
     def shown(self) -> WorkState:
         """The state people see."""
-        return shown_state(self.counts(), paused=self.paused)
+        counts = self.counts()
+        left_out = sum(step.left_out for step in self.steps)
+        if left_out:
+            counts[CANCELED] -= left_out
+        return shown_state(counts, paused=self.paused)
 
     def note_end(self, at_us: int) -> None:
         """Keeps ``ended_us`` in step with the open units; called after every move of units."""
@@ -186,6 +207,8 @@ class Step:
         "attempts",
         "busy_us",
         "check_existing",
+        "copies",
+        "copy_waits",
         "counts",
         "cursor",
         "dependants",
@@ -193,18 +216,22 @@ class Step:
         "done_timed",
         "frames",
         "granted",
-        "heap_key",
         "id",
         "index",
         "job",
         "last_us",
+        "left_out",
+        "limits",
+        "line",
         "needs",
         "node_failures",
         "notes",
+        "pace",
         "parked",
         "reason",
         "resources",
         "satisfied",
+        "scouts",
         "seq",
         "shape",
         "spec",
@@ -216,6 +243,7 @@ class Step:
         "units",
         "unmet",
         "waiting",
+        "wanted",
         "waste_nano",
         "whole",
     )
@@ -228,9 +256,19 @@ class Step:
         self.spec: StepSpec = spec
         self.frames: FrameRange | None = spec.frame_range()
         self.units = len(self.frames) if self.frames is not None else 1
+        #: Frames that are to be rendered when some of ``frames`` are not any more; None = all of them.
+        self.wanted: FrameRange | None = None
+        #: Canceled units that are not wanted: the step is finished without them.
+        self.left_out = 0
+        #: Units that are rendered first while the job is scouting.
+        self.scouts: tuple[int, ...] = ()
         self.app = app
         self.whole = whole
         self.resources: Resources = spec.resources
+        #: Counted tokens every attempt holds.
+        self.limits: tuple[tuple[str, int], ...] = tuple(sorted(spec.limits.items()))
+        #: The line it waits in, None while it waits in none.
+        self.line: Line | None = None
         self.state = bytearray([start.value]) * self.units
         self.tries: bytearray | None = None
         self.counts = [0] * 7
@@ -257,6 +295,12 @@ class Step:
         #: (attempt, unit) -> specs waiting until the holder is done or gone.
         self.waiting: dict[tuple[int, int], tuple[PictureSpec | None, ...]] = {}
         self.check_existing = spec.existing == "skip"
+        #: What frames took so far (``farm.core.pace``).
+        self.pace = Pace()
+        #: Unit that runs twice -> the second attempt, as long as the first one owes it; see ``farm.core.copies``.
+        self.copies: dict[int, Attempt] = {}
+        #: Unit -> pictures of its second attempt, which waits until the first is known to have stopped.
+        self.copy_waits: dict[int, tuple[PictureSpec | None, ...]] = {}
         #: Whether publishing needs a grant while the specification is unknown.
         self.asks = any(output.kind != "movie" for output in spec.outputs)
         self.done_timed = 0
@@ -264,7 +308,6 @@ class Step:
         self.spend_nano = 0
         self.waste_nano = 0
         self.shape: Shape | None = None
-        self.heap_key: tuple[int, int, int, int] | None = None
         self.dirty = True
         self.last_us = 0
         self.reason = ""
@@ -274,17 +317,31 @@ class Step:
         """``J12/beauty``."""
         return f"J{self.job.id}/{self.spec.name}"
 
-    def order_key(self) -> tuple[int, int, int, int]:
-        """Place in the queue: priority, then age (job number), then step order."""
-        return (-self.job.priority, self.job.id, self.index, self.id)
-
     def leasable(self) -> bool:
         """Whether any unit could be leased to some node right now."""
         return not self.job.paused and self.counts[QUEUED] > len(self.parked)
 
     def shown(self) -> WorkState:
         """The state people see."""
-        return shown_state(self.counts, paused=self.job.paused)
+        counts = self.counts
+        if self.left_out:
+            counts = [*counts]
+            counts[CANCELED] -= self.left_out
+        return shown_state(counts, paused=self.job.paused)
+
+    def wanted_units(self) -> tuple[int, ...]:
+        """Indices of the units that are to be rendered, in order; all of them as a rule."""
+        if self.wanted is None or self.frames is None:
+            return tuple(range(self.units))
+        return tuple(sorted(map(self.frames.index_of, self.wanted)))
+
+    def count_left_out(self) -> None:
+        """Counts the canceled units that are not wanted, after units or frames changed."""
+        if self.wanted is None or self.frames is None:
+            self.left_out = 0
+            return
+        wanted = sum(self.state[self.frames.index_of(frame)] == CANCELED for frame in self.wanted)
+        self.left_out = self.counts[CANCELED] - wanted
 
     def frame_of(self, unit: int) -> int | None:
         """Frame number of a unit, None for a single step."""
@@ -347,22 +404,29 @@ class Attempt:
     """
 
     __slots__ = (
+        "asked_back",
         "charge_nano",
+        "charged",
         "cores",
+        "disk_mib",
         "dropped",
         "gpus",
         "id",
         "kind",
+        "limits",
         "no",
         "node",
         "nonce",
         "open",
         "ram_mib",
+        "rate",
         "share_ppm",
         "started_us",
         "step",
+        "tokens",
         "units",
         "useful_us",
+        "user",
         "verify",
         "wasted",
     )
@@ -388,12 +452,21 @@ class Attempt:
         self.units = units
         self.cores = 0
         self.ram_mib = 0
+        self.disk_mib = 0
+        self.tokens: dict[str, int] = {}
+        self.limits: tuple[tuple[str, int], ...] = ()
+        #: Whose cap it counts for, core-ppm it holds, core-milliseconds charged to the accounts at the lease.
+        self.user = ""
+        self.rate = 0
+        self.charged = 0
         self.gpus: tuple[int, ...] = ()
         self.share_ppm = 1
         self.charge_nano = 0
         self.started_us = 0
         self.useful_us = 0
         self.wasted = False
+        #: Units its agent was asked to give back unless begun (not stored: after a restart it may be asked again).
+        self.asked_back: frozenset[int] = _NOTHING
         self.verify: VerifyRequest | None = None
 
     @property

@@ -45,8 +45,14 @@ RULES: dict[FailureClass, FailureRule] = {
     FailureClass.PREEMPTED: FailureRule(attempts=None, other_node=False),
 }
 
+#: Classes that may be a node's doing without its knowing: when work of several users fails so on one node and
+#: nothing works there in between, the node is quarantined (``Policy.quarantine_users``).
+BLAMES_NODE = frozenset(
+    {FailureClass.RENDERER, FailureClass.OUTPUT, FailureClass.SILENT, FailureClass.TIMEOUT}
+)
 #: A node that failed this often for a step is not used for it, unless it is the last able one.
 NODE_FAILURES_PER_STEP = 3
-#: A job pauses itself when this share of its frames (and at least PAUSE_MIN) has failed.
+#: A job pauses itself when this share of its frames (and at least PAUSE_MIN) has failed; a step that has
+#: figures of its own (``failure.pause_share``, ``pause_least``) is judged by them alone.
 PAUSE_SHARE = 0.10
 PAUSE_MIN = 5

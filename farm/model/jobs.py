@@ -7,13 +7,15 @@ at no file system (``farm.sdk.jobfile`` does that).
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from farm.model.errors import CallError, JobFileError, NotBuiltYet
 from farm.model.frames import FrameRange
-from farm.model.ids import STEP_NAME
+from farm.model.ids import STEP_NAME, parse_address
+from farm.model.moment import read_moment
 from farm.model.resources import Resources
 
 JOB_FILE_VERSION = 1
@@ -56,6 +58,85 @@ class OutputSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     views: tuple[str, ...] = ()
 
 
+OnFailure = Literal["wait", "go", "skip", "cancel"]
+#: Orders in which frames are rendered; ``coarse:N`` has any N from 2.
+ORDERS = ("forward", "reverse", "first-last-middle", "coarse", "coarse:N", "listed")
+#: Every how many frames ``coarse`` renders first when it has no number.
+COARSE = 10
+
+
+class AfterSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One thing a step waits for.
+
+    Attributes:
+        step: Name of the step; with ``job`` empty = every step of that job.
+        job: Another job (``J12``); "" = a step of this job that stands before this one.
+        frames: Frame by frame: frame f waits for frame f + ``offset`` of that step only; where that step
+            has no such frame nothing is waited for.
+        offset: Added to the frame number; -1 waits for the frame before.
+        on_failure: What a frame (or step) there that failed or was canceled for good means for what waits:
+            ``wait`` (until somebody acts), ``go`` (as if it were done), ``skip`` or ``cancel`` it too.
+    """
+
+    step: str = ""
+    job: str = ""
+    frames: bool = False
+    offset: Annotated[int, msgspec.Meta(ge=-10_000_000, le=10_000_000)] = 0
+    on_failure: OnFailure = "wait"
+
+    def job_number(self) -> int:
+        """Number of the other job, 0 for this one.
+
+        Raises:
+            JobFileError: ``job`` is no address of a job.
+        """
+        if not self.job:
+            return 0
+        try:
+            at = parse_address(self.job)
+        except CallError:
+            at = None
+        if at is None or at.step is not None or not at.job:
+            raise JobFileError(
+                f"{self.job!r} is not a job", hint='write {"job": "J12"}, or {"job": "J12", "step": "beauty"}'
+            )
+        return at.job
+
+
+def read_order(text: str) -> tuple[str, int]:
+    """An order's word and, for ``coarse``, every how many frames come first (else 0).
+
+    Raises:
+        JobFileError: There is no such order.
+    """
+    word, colon, number = text.partition(":")
+    if not colon and word in ORDERS:
+        return word, COARSE if word == "coarse" else 0
+    if word == "coarse" and re.fullmatch(r"[0-9]{1,8}", number) and int(number) >= 2:
+        return word, int(number)
+    what = f"{text!r}: coarse takes a number from 2" if word == "coarse" else f"{text!r} is not an order"
+    raise JobFileError(what, hint=f"the orders are {', '.join(ORDERS)}, e.g. coarse:8")
+
+
+class FailureSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a step judges failure, beyond the farm's table.
+
+    Attributes:
+        silent_x: An attempt is stopped as ``silent`` when a frame prints and writes nothing for this many
+            times the step's median frame time while CPU and disk are idle; 0 = never.
+        min_run_s: A frame that ends well in less seconds than this counts as failed; 0 = off.
+        frame_timeout_s: Wall-clock limit of one frame in seconds; 0 = none.
+        pause_share: The job pauses itself when this share of the step's frames failed; 0 = the farm's.
+        pause_least: ... and at least so many; 0 = the farm's.
+    """
+
+    silent_x: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 0.0
+    min_run_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    frame_timeout_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    pause_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    pause_least: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
 class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One step of a job.
 
@@ -65,20 +146,21 @@ class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         renderer: Name of a renderer module.
         frames: Frame range of a per-frame step.
         chunk: Frames per lease, or ``auto``.
-        order: Frame order preset; only ``forward`` so far.
+        order: ``forward`` (ascending), ``reverse``, ``first-last-middle``, ``coarse`` or ``coarse:N`` (every
+            Nth frame first, then between) or ``listed`` (as the frames are written).
         params: The renderer's parameters, checked against its typed record.
         outputs: Every file the step writes.
         resources: What one attempt needs.
         env: Environment variables added for the step's processes.
         cwd: Working folder, or None for the attempt's own scratch folder.
         version: Constraint on the application's version, e.g. ``>=4.2,<5``.
-        limits: Counted tokens; not built yet.
+        limits: Counted tokens of the farm (licences) an attempt holds, by name.
         pools: The step runs only on nodes of one of these pools; empty = any.
         attributes: Node attributes that must be present with these values (``*`` = any value).
         site: Site the step must run at; empty = any.
-        after: Names of steps of this job that must be finished first, as a whole.
-        pre: Command run before; not built yet.
-        post: Command run after; not built yet.
+        after: What it waits for: names of steps of this job (as a whole), or AfterSpec records.
+        pre: Command (a list, no shell) run before the renderer of every chunk, in its environment.
+        post: Command run after a chunk's frames were rendered; its failure fails them.
         timeout_s: Wall-clock limit of a chunk in seconds, 0 = none.
         attempts: How many failures a unit may have (0 = the failure table's figure).
         existing: What to do about files that are already there.
@@ -102,7 +184,7 @@ class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     pools: tuple[str, ...] = ()
     attributes: dict[str, str] = {}
     site: str = ""
-    after: tuple[str, ...] = ()
+    after: tuple[str | AfterSpec, ...] = ()
     pre: tuple[str, ...] = ()
     post: tuple[str, ...] = ()
     timeout_s: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -110,7 +192,11 @@ class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     existing: Existing = "overwrite"
     checks: tuple[Literal["black", "nan", "neighbour"], ...] = ()
     movie_frames: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    failure: dict[str, Any] = {}
+    failure: FailureSpec = FailureSpec()
+
+    def needs(self) -> tuple[AfterSpec, ...]:
+        """What it waits for, names of steps made records."""
+        return tuple(AfterSpec(step=item) if isinstance(item, str) else item for item in self.after)
 
     def frame_range(self) -> FrameRange | None:
         """The parsed frame range of a per-frame step, None for a single step."""
@@ -130,6 +216,10 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         budget_usd: Not built yet.
         token: Client token: submitting the same token again gives the same job back.
         paused: Start paused.
+        start_after: Not before this time (ISO 8601 with offset, e.g. ``2030-01-31T18:00:00+01:00``).
+        max_cores: Most cores its attempts may hold at once, 0 = no cap.
+        scout: Render so many frames spread over each per-frame step first, then pause with an estimate
+            until somebody resumes it; 0 = off.
         app: Who submitted.
         assets: Files the job needs.
         warnings: What the submitter wants people to see.
@@ -147,6 +237,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     token: Annotated[str, msgspec.Meta(max_length=128)] = ""
     paused: bool = False
     start_after: str | None = None
+    max_cores: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 0
+    scout: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
     app: App = App()
     assets: tuple[Asset, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -209,6 +301,7 @@ _NESTED: dict[tuple[type, str], type] = {
     (JobSpec, "app"): App,
     (StepSpec, "outputs"): OutputSpec,
     (StepSpec, "resources"): Resources,
+    (StepSpec, "failure"): FailureSpec,
 }
 
 
@@ -242,9 +335,14 @@ def check_job(job: JobSpec) -> None:
     """
     if not job.steps:
         raise JobFileError("a job needs at least one step", "steps")
-    for field in ("deadline", "budget_usd", "start_after"):
+    for field in ("deadline", "budget_usd"):
         if getattr(job, field) is not None:
             raise NotBuiltYet(f"{field} is not built yet", hint="leave it out")
+    if job.start_after is not None:
+        try:
+            read_moment(job.start_after)
+        except CallError as error:
+            raise JobFileError(error.message, "start_after", hint=error.hint) from error
     seen: set[str] = set()
     for index, step in enumerate(job.steps):
         _check_step(job, step, f"steps[{index}]", seen)
@@ -280,10 +378,11 @@ def _check_step(job: JobSpec, step: StepSpec, path: str, seen: set[str]) -> None
             )
         if output.views:
             raise NotBuiltYet(f"{where}.views is not built yet", hint="list one output per view")
-    for name in step.after:
-        if name not in seen:
-            reason = "comes later" if any(other.name == name for other in job.steps) else "does not exist"
-            raise JobFileError(f"step {name!r} {reason}", f"{path}.after", hint="list steps in order")
+    _check_after(job, step, path)
+    try:
+        read_order(step.order)
+    except JobFileError as error:
+        raise JobFileError(error.message, f"{path}.order", hint=error.hint) from error
     for key, value in step.env.items():
         if not key or "=" in key or "\0" in key or "\0" in value:
             raise JobFileError(f"{key!r} is not an environment variable", f"{path}.env")
@@ -291,14 +390,65 @@ def _check_step(job: JobSpec, step: StepSpec, path: str, seen: set[str]) -> None
             raise JobFileError(f"{key} belongs to the farm", f"{path}.env")
 
 
+def _check_after(job: JobSpec, step: StepSpec, path: str) -> None:
+    """Checks what a step waits for, as far as its own job tells."""
+    known: dict[tuple[object, ...], int] = {}
+    for index, need in enumerate(step.needs()):
+        where = f"{path}.after[{index}]"
+        if not need.step and not need.job:
+            raise JobFileError(
+                "it names neither a step nor a job", where, hint='write "beauty", or {"job": "J12"}'
+            )
+        try:
+            number = need.job_number()
+        except JobFileError as error:
+            raise JobFileError(error.message, f"{where}.job", hint=error.hint) from error
+        if need.offset and not need.frames:
+            raise JobFileError("an offset goes with frames: true", f"{where}.offset")
+        if need.frames and step.kind != "per_frame":
+            raise JobFileError(
+                f"step {step.name!r} has no frames to wait frame by frame",
+                f"{where}.frames",
+                hint="leave frames out: it waits for the whole step",
+            )
+        key = (number, need.step, need.frames, need.offset)
+        if key in known:
+            raise JobFileError(f"it is the same as after[{known[key]}]", where, hint="list it once")
+        known[key] = index
+        if number:
+            if need.step and not STEP_NAME.match(need.step):
+                raise JobFileError(f"{need.step!r} is not a step name", f"{where}.step")
+        else:
+            _check_own_need(job, step, need, where)
+
+
+def _check_own_need(job: JobSpec, step: StepSpec, need: AfterSpec, where: str) -> None:
+    """Checks one need of another step of the same job; only frames before its own may a step wait for."""
+    if need.step == step.name:
+        if not need.frames or need.offset >= 0:
+            raise JobFileError(
+                f"step {step.name!r} waits for itself",
+                where,
+                hint=f'for its own earlier frames: {{"step": "{step.name}", "frames": true, "offset": -1}}',
+            )
+        return
+    names = [other.name for other in job.steps]
+    if need.step not in names:
+        raise JobFileError(f"step {need.step!r} does not exist", where, hint="list steps in order")
+    at = names.index(need.step)
+    if at > names.index(step.name):
+        raise JobFileError(f"step {need.step!r} comes later", where, hint="list steps in order")
+    if need.frames and job.steps[at].kind != "per_frame":
+        raise JobFileError(
+            f"step {need.step!r} has no frames",
+            f"{where}.frames",
+            hint="leave frames out: the whole step is waited for",
+        )
+
+
 def _refuse_unbuilt(step: StepSpec, path: str) -> None:
     if step.kind == "per_segment":
         raise NotBuiltYet(f"{path}.kind: per_segment is not built yet", hint="use per_frame or single")
-    if step.order != "forward":
-        raise NotBuiltYet(f"{path}.order: {step.order!r} is not built yet", hint="use forward")
-    for field in ("limits", "pre", "post", "failure"):
-        if getattr(step, field):
-            raise NotBuiltYet(f"{path}.{field} is not built yet", hint="leave it out")
     if step.resources.nvlink != "none":
         raise NotBuiltYet(f"{path}.resources.nvlink is not built yet", hint="leave it at none")
 

@@ -38,6 +38,9 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
         slice: Which slice of the machine this is, from 0; a key may have one node per slice.
         slices: How many agents share the machine's rate evenly.
         software: Version of Overcrank.
+        updates: Whether its administrator configured a command that updates it.
+        update_no: The roll-out it last ran that command for, 0 = none.
+        update_failure: Why that failed, "" = it ended well.
     """
 
     name: str
@@ -51,6 +54,101 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
     slice: int = 0
     slices: int = 1
     software: str = ""
+    updates: bool = False
+    update_no: int = 0
+    update_failure: str = ""
+
+
+class RateFrom(msgspec.Struct, frozen=True, array_like=True):
+    """A rate in nano-USD per hour, valid from a time (microseconds since the epoch)."""
+
+    from_us: int
+    nano_h: int
+
+
+class UpdateMark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a roll-out of another version means for a node; the last one stays until the next.
+
+    Attributes:
+        rollout: Number of the roll-out.
+        state: ``waiting``, ``draining``, ``updating``, ``updated``, ``failed``, ``skipped`` or ``stopped``.
+        version: Version it is to get.
+        before: Version it had when it was told to update.
+        reason: Why it is in that state.
+        at_us: Since when.
+        batch: Most nodes of the roll-out out of service at once.
+        failures: The roll-out stops when so many nodes have failed.
+        patience_us: How long the update may take.
+        who: Who started the roll-out.
+        enabled: Whether the node took work before, and so shall again.
+    """
+
+    rollout: int
+    state: str
+    version: str
+    before: str = ""
+    reason: str = ""
+    at_us: int = 0
+    batch: int = 1
+    failures: int = 1
+    patience_us: int = 0
+    who: str = ""
+    enabled: bool = True
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a wrangler set for a node; the agent knows nothing of it.
+
+    Attributes:
+        slots: Most attempts at once, 0 = as many as fit.
+        schedule: When it takes work: ``mon-fri 19:00-07:00, sat-sun``, in UTC unless it says otherwise
+            ("" = always).
+        offsets: (from when, microseconds since the epoch; seconds east of UTC) of the schedule's time zone,
+            oldest first, as they were known when it was set; none = UTC.
+        rates: Rates by valid-from, oldest first; none = the farm's rate for it.
+        disabled: It was not only drained: what it ran was stopped, and must be when it says it still does.
+        update: Its part in the last roll-out.
+    """
+
+    slots: int = 0
+    schedule: str = ""
+    offsets: tuple[tuple[int, int], ...] = ()
+    rates: tuple[RateFrom, ...] = ()
+    disabled: bool = False
+    update: UpdateMark | None = None
+
+
+class NodeChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What to set of a node; what is None stays as it is.
+
+    Attributes:
+        slots, schedule, offsets: As in NodeSettings.
+        rates: Rates to add (one of the same time replaces it); a time of 0 is now.  An empty list takes all
+            away.
+    """
+
+    slots: int | None = None
+    schedule: str | None = None
+    offsets: tuple[tuple[int, int], ...] = ()
+    rates: tuple[RateFrom, ...] | None = None
+
+
+class UpdateOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A roll-out as it is ordered.
+
+    Attributes:
+        nodes: Ids of the nodes, in the order they are updated.
+        version: Version they are to get.
+        batch: Most of them out of service at once.
+        failures: Stop when so many have failed.
+        patience_us: How long the update of a node may take.
+    """
+
+    nodes: tuple[int, ...]
+    version: str
+    batch: int = 1
+    failures: int = 1
+    patience_us: int = 1_800_000_000
 
 
 class NodeLoad(msgspec.Struct, frozen=True):

@@ -21,6 +21,8 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
         gpus: Whole GPUs, as a count.
         vram_mib: Memory in MiB that each of those GPUs must have.
         nvlink: Whether the GPUs must be NVLink peers.
+        disk_mib: Scratch disk in MiB.
+        tokens: Custom countable things a node has (``{"fx-card": 1}``), by name.
     """
 
     cores: _Count = 1
@@ -28,6 +30,20 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     gpus: _Count = 0
     vram_mib: _Count = 0
     nvlink: NvLink = "none"
+    disk_mib: _Count = 0
+    tokens: dict[str, _Count] = {}
+
+    def key(self) -> tuple[object, ...]:
+        """What tells it from other amounts, as a value that can be a dictionary's key."""
+        return (
+            self.cores,
+            self.ram_mib,
+            self.gpus,
+            self.vram_mib,
+            self.nvlink,
+            self.disk_mib,
+            tuple(sorted(self.tokens.items())),
+        )
 
     def fits(self, free: Resources) -> bool:
         """Whether this request fits in ``free`` (VRAM is a floor per GPU, not a sum)."""
@@ -36,24 +52,8 @@ class Resources(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
             and self.ram_mib <= free.ram_mib
             and self.gpus <= free.gpus
             and (self.gpus == 0 or self.vram_mib <= free.vram_mib)
-        )
-
-    def minus(self, other: Resources) -> Resources:
-        """What is left after ``other`` was taken; never below zero by contract of the caller."""
-        return Resources(
-            cores=self.cores - other.cores,
-            ram_mib=self.ram_mib - other.ram_mib,
-            gpus=self.gpus - other.gpus,
-            vram_mib=self.vram_mib,
-        )
-
-    def plus(self, other: Resources) -> Resources:
-        """The sum of both (VRAM stays this one's floor per GPU)."""
-        return Resources(
-            cores=self.cores + other.cores,
-            ram_mib=self.ram_mib + other.ram_mib,
-            gpus=self.gpus + other.gpus,
-            vram_mib=self.vram_mib,
+            and self.disk_mib <= free.disk_mib
+            and all(count <= free.tokens.get(name, 0) for name, count in self.tokens.items())
         )
 
 
@@ -94,6 +94,8 @@ def split_slices(total: Resources, agents: int) -> list[Resources]:
             ram_mib=part(total.ram_mib, i),
             gpus=part(total.gpus, i),
             vram_mib=total.vram_mib if part(total.gpus, i) else 0,
+            disk_mib=part(total.disk_mib, i),
+            tokens={name: part(count, i) for name, count in total.tokens.items() if part(count, i)},
         )
         for i in range(agents)
     ]

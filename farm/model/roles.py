@@ -63,6 +63,8 @@ ACTIONS: Final[dict[str, Action]] = {
         Action("why", "Explain why work waits or failed"),
         Action("nodes", "List nodes"),
         Action("gpus", "Show GPUs and how they are linked"),
+        Action("policy", "Show the policy and its limits"),
+        Action("estimate", "Estimate time and cost of a job before it is submitted"),
         Action("spend", "Show what work has cost", own_only=True),
         # Work.
         Action("submit", "Submit a job", own_only=True),
@@ -78,12 +80,18 @@ ACTIONS: Final[dict[str, Action]] = {
         Action("delete", "Delete a job and its logs; its pictures stay", own_only=True),
         # Nodes.
         Action("node-drain", "Drain a node; running frames finish", _WRANGLER),
+        Action("node-disable", "Drain a node and give back what it runs; no try is spent", _WRANGLER),
         Action("node-enable", "Let a drained node work again", _WRANGLER),
         Action("node-forget", "Forget a node that is gone for good", _WRANGLER),
+        Action("node-set", "Set a node's slots, hours or rate", _WRANGLER),
+        Action("node-update", "Update the software of nodes, a few at a time", _WRANGLER),
+        Action("node-update-stop", "Stop updating nodes", _WRANGLER),
         # The farm itself.
+        Action("policy-set", "Change the policy", _WRANGLER),
         Action("keys-list", "List keys and invitations", _ADMIN),
         Action("keys-invite", "Make a join token", _ADMIN),
         Action("keys-revoke", "Revoke a key", _ADMIN),
+        Action("record", "Record the farm's events into a file", _ADMIN),
         Action("shutdown", "Stop the broker", _ADMIN),
     )
 }

@@ -121,6 +121,8 @@ class AttemptKind(IntEnum):
     RENDER = 0
     VERIFY = 1
     ADOPT = 2
+    #: A second copy of a frame that takes too long; publishes only by grant.
+    COPY = 3
 
 
 class FailureClass(StrEnum):

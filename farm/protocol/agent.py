@@ -1,7 +1,7 @@
 """Messages between an agent and the broker, on the control socket.
 
 Agent -> broker:  HelloMsg (common), BeatMsg, ReportMsg, VerifiedMsg, ByeMsg
-Broker -> agent:  WelcomeMsg (common), BeatAckMsg, BatchMsg (acks, leases, grants, stops), DrainMsg
+Broker -> agent:  WelcomeMsg (common), BeatAckMsg, BatchMsg (acks, leases, grants, stops), DrainMsg, UpdateMsg
 
 Every message about work carries the attempt it speaks for and the lease's nonce.
 """
@@ -42,6 +42,7 @@ __all__ = [
     "StopMsg",
     "Timings",
     "UnitReport",
+    "UpdateMsg",
     "VerifiedMsg",
 ]
 
@@ -169,6 +170,10 @@ class StepTemplate(msgspec.Struct, frozen=True, kw_only=True):
         timeout_s: Wall-clock limit of the chunk, 0 = none.
         checks: Optional picture checks.
         movie_frames: Frames a movie output must have, None = only decoded.
+        pre: Command run before the renderer of every chunk, in its environment; empty = none.
+        post: Command run after a chunk's frames were rendered.
+        min_run_s: A frame that ends well in less counts as failed, 0 = off.
+        frame_timeout_s: Wall-clock limit of one frame, 0 = none.
         user: Whose job it is.
         project: Its project.
         job_name: Its name.
@@ -188,6 +193,10 @@ class StepTemplate(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 0.0
     checks: tuple[str, ...] = ()
     movie_frames: int | None = None
+    pre: tuple[str, ...] = ()
+    post: tuple[str, ...] = ()
+    min_run_s: float = 0.0
+    frame_timeout_s: float = 0.0
     user: str = ""
     project: str = ""
     job_name: str = ""
@@ -200,7 +209,8 @@ class LeaseMsg(msgspec.Struct, frozen=True, tag="lease"):
         attempt: Attempt id, unique in the farm.
         no: Attempt number within the step (``J12/beauty@7``).
         nonce: Random number that every report must repeat.
-        kind: AttemptKind: 0 render, 1 verify existing files, 2 adopt files kept from ``adopt_folder``.
+        kind: AttemptKind: 0 render, 1 verify existing files, 2 adopt files kept from ``adopt_folder``, 3 a
+            second copy of a frame that runs elsewhere (always asks before it publishes).
         units: Unit indices, in order.
         frames: Frame numbers of the units, in the same order; empty for a single step.
         template: Encoded StepTemplate.
@@ -211,6 +221,8 @@ class LeaseMsg(msgspec.Struct, frozen=True, tag="lease"):
             and wait for the grant before publishing.
         supersedes: Names of lost attempts' folders to empty before publishing.
         adopt_folder: Folder name of the lost attempt whose kept files to adopt.
+        silent_s: Stop as ``silent`` after so many seconds without output while CPU and disk are idle; 0 =
+        never.
     """
 
     attempt: int
@@ -226,14 +238,20 @@ class LeaseMsg(msgspec.Struct, frozen=True, tag="lease"):
     ask: bool = False
     supersedes: tuple[str, ...] = ()
     adopt_folder: str = ""
+    silent_s: float = 0.0
 
 
 class GrantMsg(msgspec.Struct, frozen=True):
-    """The unit may be published (``reason`` empty) or is rejected (why)."""
+    """The unit may be published (``reason`` empty) or is rejected (why).
+
+    ``supersedes`` names folders to empty before it is published, beyond those of the lease: an attempt was
+    lost while this one, its second copy, was rendering.
+    """
 
     attempt: int
     unit: int
     reason: str = ""
+    supersedes: tuple[str, ...] = ()
 
 
 class StopMsg(msgspec.Struct, frozen=True):
@@ -277,6 +295,21 @@ class DrainMsg(msgspec.Struct, frozen=True, tag="drain"):
 
     on: bool
     reason: str = ""
+
+
+class UpdateMsg(msgspec.Struct, frozen=True, tag="update"):
+    """Update this node's software: run the command its administrator configured, then start anew.
+
+    Only sent to agents whose facts say that they can (``NodeFacts.updates``) and that run nothing.  How it
+    went is in the facts of the next hello.
+
+    Attributes:
+        rollout: Number of the roll-out; the facts repeat it.
+        version: Version of Overcrank to get.
+    """
+
+    rollout: int
+    version: str
 
 
 class AgentWelcome(msgspec.Struct, frozen=True, kw_only=True):

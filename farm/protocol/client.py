@@ -109,7 +109,12 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as lists show it."""
+    """A node as lists show it.
+
+    ``slots``: most attempts at once, 0 = as many as fit.  ``closed``: why its hours keep it from starting
+    work now, "" = they do not.  ``update``: its state in the last roll-out of another version, "" = it was
+    in none.
+    """
 
     node: int
     name: str
@@ -135,6 +140,12 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     seen_us: int
     software: str
     cpu_percent: float = 0.0
+    slots: int = 0
+    schedule: str = ""
+    closed: str = ""
+    disabled: bool = False
+    update: str = ""
+    update_reason: str = ""
 
 
 class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,9 +184,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmitReq(Request, frozen=True, kw_only=True, tag="submit"):
-    """Submit a job file (JSON bytes, checked again by the broker)."""
+    """Submit a job file (JSON bytes, checked again by the broker).
+
+    ``force``: also when no node of the farm could ever take a step.
+    """
 
     job: bytes
+    force: bool = False
 
 
 class JobsReq(Request, frozen=True, kw_only=True, tag="jobs"):
@@ -250,16 +265,62 @@ class ActReq(Request, frozen=True, kw_only=True, tag="act"):
     reason: str = ""
 
 
+class PolicyReq(Request, frozen=True, kw_only=True, tag="policy"):
+    """The farm's policy, and what its limits hold now."""
+
+
+class PolicySetReq(Request, frozen=True, kw_only=True, tag="policy-set"):
+    """Change the policy.
+
+    Attributes:
+        values: Dotted keys and their values as text, e.g. ``limits.nuke.total`` and ``10``; an empty value takes
+            an entry of a table away.
+        whole: The whole policy as JSON instead; empty = change only ``values``.
+        reason: What the user says about it.
+    """
+
+    values: dict[str, str] = {}
+    whole: bytes = b""
+    reason: str = ""
+
+
 class NodesReq(Request, frozen=True, kw_only=True, tag="nodes"):
     """List nodes."""
 
 
 class NodeActReq(Request, frozen=True, kw_only=True, tag="node-act"):
-    """A user action on a node (name or id): node-drain, node-enable, node-forget."""
+    """A user action on a node (name or id): node-drain, node-disable, node-enable, node-forget, node-set.
+
+    ``node-update`` and ``node-update-stop`` concern many nodes; ``node`` is empty then.
+
+    Attributes:
+        action: Name in ``farm.model.roles.ACTIONS``.
+        node: Name or number of the node.
+        reason: What the user says about it.
+        value: Argument as JSON: of node-set an object of texts (``slots``, ``schedule``, ``rate``), of
+            node-update an UpdateAsk.
+    """
 
     action: str
     node: str
     reason: str = ""
+    value: str = ""
+
+
+class UpdateAsk(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which nodes to update, and how carefully.
+
+    Attributes:
+        nodes: Names or numbers; empty = all that are not forgotten.
+        at_most: How many may be out of service at once: ``10%`` or a number.
+        failures: Stop when so many have failed.
+        patience_s: How long the update of a node may take.
+    """
+
+    nodes: tuple[str, ...] = ()
+    at_most: str = "10%"
+    failures: int = 1
+    patience_s: float = 1800.0
 
 
 class SpendReq(Request, frozen=True, kw_only=True, tag="spend"):
@@ -303,6 +364,18 @@ class ShutdownReq(Request, frozen=True, kw_only=True, tag="shutdown"):
     """Stop the broker in order (administrators)."""
 
     reason: str = ""
+
+
+class RecordReq(Request, frozen=True, kw_only=True, tag="record"):
+    """Recordings of the farm's events (administrators).
+
+    Attributes:
+        action: ``start``, ``stop``, ``list`` or ``get`` (where it lies).
+        name: Of the recording, for start and get.
+    """
+
+    action: str
+    name: str = ""
 
 
 # ---------------------------------------------------------------- replies
@@ -372,6 +445,35 @@ class ActReply(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
     message: str = ""
 
 
+class LimitRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit as people see it.
+
+    Attributes:
+        name: Its name.
+        total: How many there are, None = the policy does not name it.
+        per: ``lease`` or ``node``.
+        used: Tokens in use.
+        holders: Tokens by user who holds them.
+        waiting: Addresses of steps that ask for it and have work that waits.
+    """
+
+    name: str
+    total: int | None
+    per: str
+    used: int
+    holders: dict[str, int] = {}
+    waiting: tuple[str, ...] = ()
+
+
+class PolicyReply(msgspec.Struct, frozen=True, kw_only=True, tag="policy-is"):
+    """The policy: every field in force by dotted key as text, and whole as JSON; and its limits."""
+
+    id: int
+    values: dict[str, str]
+    whole: bytes
+    limits: tuple[LimitRow, ...] = ()
+
+
 class NodesReply(msgspec.Struct, frozen=True, kw_only=True, tag="nodes-are"):
     """Nodes."""
 
@@ -424,6 +526,33 @@ class KeysReply(msgspec.Struct, frozen=True, kw_only=True, tag="keys-are"):
     token: str = ""
 
 
+class RecordingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A recording as lists show it.
+
+    Attributes:
+        name: Its name.
+        path: Where it lies on the broker's machine.
+        size: Bytes.
+        running: Whether it is being written.
+        events: How many it holds so far, while it is being written.
+        trouble: Why it ended before its time, "" = it did not.
+    """
+
+    name: str
+    path: str
+    size: int
+    running: bool = False
+    events: int = 0
+    trouble: str = ""
+
+
+class RecordReply(msgspec.Struct, frozen=True, kw_only=True, tag="recordings-are"):
+    """Recordings, or the one that was meant."""
+
+    id: int
+    recordings: tuple[RecordingRow, ...]
+
+
 class OkReply(msgspec.Struct, frozen=True, kw_only=True, tag="ok"):
     """Done."""
 
@@ -469,6 +598,8 @@ AnyRequest = (
     | AttemptsReq
     | HistoryReq
     | ActReq
+    | PolicyReq
+    | PolicySetReq
     | NodesReq
     | NodeActReq
     | SpendReq
@@ -476,6 +607,7 @@ AnyRequest = (
     | KeysReq
     | SubscribeReq
     | ShutdownReq
+    | RecordReq
 )
 AnyReply = (
     ErrorReply
@@ -486,11 +618,13 @@ AnyReply = (
     | AttemptsReply
     | HistoryReply
     | ActReply
+    | PolicyReply
     | NodesReply
     | SpendReply
     | StatusReply
     | KeysReply
     | OkReply
+    | RecordReply
     | SnapshotMsg
     | DeltaMsg
 )

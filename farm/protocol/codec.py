@@ -60,6 +60,7 @@ AnyToAgent = (
     | agent.BeatAckMsg
     | agent.BatchMsg
     | agent.DrainMsg
+    | agent.UpdateMsg
 )
 AnyToClient = common.WelcomeMsg | common.RefusedMsg | common.RehelloMsg | client.AnyReply
 

@@ -103,6 +103,18 @@ class ChunkContext(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(file for file in self.files if file.frame == frame)
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """What the end of a process means for frames whose files are missing or bad.
+
+    Attributes:
+        failure: None when the process itself ended well.
+        reason: In words an artist understands.
+    """
+
+    failure: FailureClass | None
+    reason: str
+
+
 class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     """One process to start; never a shell string.
 
@@ -114,6 +126,10 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
         collect: After exit 0, files to move: source (inside ``scratch``) to an expected path.
         frames: Frames this process renders; empty for a single step.
         stdin: Text for its standard input, None = /dev/null.
+        claims: Folder (inside ``scratch``) in which the program makes a file named by the frame's number,
+            and only where there is none, before it begins a frame; a frame whose file is there already was
+            taken back and is left out.  "" = the program renders all its frames, whatever happens.
+        codes: What exit codes of this very program mean beyond what the renderer knows.
     """
 
     argv: tuple[str, ...]
@@ -123,6 +139,8 @@ class Invocation(msgspec.Struct, frozen=True, kw_only=True):
     collect: dict[str, str] = {}
     frames: tuple[int, ...] = ()
     stdin: str | None = None
+    claims: str = ""
+    codes: dict[int, Verdict] = {}
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -171,18 +189,6 @@ class LogParser(Protocol):
     def feed(self, line: str) -> Iterable[LogEvent]:
         """Events told by one line."""
         ...
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What the end of a process means for frames whose files are missing or bad.
-
-    Attributes:
-        failure: None when the process itself ended well.
-        reason: In words an artist understands.
-    """
-
-    failure: FailureClass | None
-    reason: str
 
 
 class Renderer(Protocol):

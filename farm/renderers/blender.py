@@ -152,7 +152,15 @@ class BlenderRenderer:
             )
         task = json.dumps(self._task(context), indent=1)
         env = _environment(context, params)
-        return (Invocation(argv=argv, env=env, write={task_path: task}, frames=context.frames),)
+        return (
+            Invocation(
+                argv=argv,
+                env=env,
+                write={task_path: task},
+                frames=context.frames,
+                claims=f"{context.scratch}/claims",
+            ),
+        )
 
     def parser(self, context: ChunkContext, invocation: Invocation) -> LogParser:
         """See Renderer.parser."""
@@ -217,6 +225,7 @@ class BlenderRenderer:
         task["camera"] = params.camera or ""
         task["view_layers"] = list(params.layers())
         task["scratch"] = context.scratch
+        task["claims"] = f"{context.scratch}/claims"
         task["threads"] = max(1, context.cores)
         task["gpus"] = len(context.gpus)
         task["frames"] = [

@@ -14,7 +14,7 @@ from farm.model.states import FailureClass
 from farm.renderers.base import FrameFinished, FrameStarted, LogEvent, PlannedFile, Problem, Progress
 from farm.renderers.checks import inside
 from farm.renderers.farmlines import farm_events
-from farm.renderers.verdicts import MEMORY_AND_GPU, find_problem, pattern
+from farm.renderers.verdicts import MACHINE, find_problem, pattern
 
 #: Layout of 5.x: time, category, bar.
 _PREFIX = re.compile(r"^(?:\d+:)?\d\d:\d\d\.\d+\s+\S+\s+\|\s+(?:(?:WARNING|ERROR|INFO)\s+)?")
@@ -32,7 +32,7 @@ _MOVIE = re.compile(r"^(?:Append frame|Video append frame) -?\d+")
 
 _C, _R, _O = FailureClass.CONFIG, FailureClass.RENDERER, FailureClass.OUTPUT
 _PATTERNS = (
-    *MEMORY_AND_GPU,
+    *MACHINE,
     pattern(
         r"Found no Cycles device of the specified type", FailureClass.NODE, "Cycles finds no such GPU here"
     ),

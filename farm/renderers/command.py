@@ -24,7 +24,7 @@ from farm.model.states import FailureClass
 from farm.renderers.base import ChunkContext, Invocation, LogEvent, LogParser, PlannedInput, Problem, Verdict
 from farm.renderers.checks import check_input
 from farm.renderers.farmlines import farm_events, openjd_events
-from farm.renderers.verdicts import MEMORY_AND_GPU, find_problem, judge_process
+from farm.renderers.verdicts import MACHINE, codes_of, find_problem, judge_process
 
 _PIECES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _TOKENS = "{frame}, {frame:04}, {frames}, {output}, {output:1}, {input}, {scratch}, {cores}, {{, }}"
@@ -145,10 +145,9 @@ class CommandRenderer:
         words = {piece.word for argument in arguments for piece in argument if isinstance(piece, Token)}
         if not context.frames or "frames" in words:
             argv = _fill(arguments, context, None)
-            return (Invocation(argv=argv, frames=context.frames),)
-        return [
-            Invocation(argv=_fill(arguments, context, frame), frames=(frame,)) for frame in context.frames
-        ]
+            return (Invocation(argv=argv, frames=context.frames, codes=codes_of(argv[0])),)
+        filled = [(_fill(arguments, context, frame), frame) for frame in context.frames]
+        return [Invocation(argv=argv, frames=(frame,), codes=codes_of(argv[0])) for argv, frame in filled]
 
     def parser(self, context: ChunkContext, invocation: Invocation) -> LogParser:
         """See Renderer.parser."""
@@ -156,11 +155,22 @@ class CommandRenderer:
 
     def judge(self, exit_code: int, problems: Sequence[Problem]) -> Verdict:
         """See Renderer.judge."""
-        codes = {
-            126: Verdict(FailureClass.CONFIG, "the command is there but may not be run (exit code 126)"),
-            127: Verdict(FailureClass.CONFIG, "the command was not found (exit code 127)"),
-        }
-        return judge_process("the command", exit_code, problems, codes)
+        return judge_command("the command", exit_code, problems)
+
+
+def judge_command(words: str, exit_code: int, problems: Sequence[Problem]) -> Verdict:
+    """What the end of a program means of which nothing is known but what a shell would know.
+
+    Args:
+        words: What people call it: ``the command``.
+        exit_code: Negative = killed by that signal.
+        problems: What its parser found.
+    """
+    codes = {
+        126: Verdict(FailureClass.CONFIG, f"{words} is there but may not be run (exit code 126)"),
+        127: Verdict(FailureClass.CONFIG, f"{words} was not found (exit code 127)"),
+    }
+    return judge_process(words, exit_code, problems, codes)
 
 
 class CommandLogParser:
@@ -180,18 +190,63 @@ class CommandLogParser:
             told = openjd_events(line, self._frame)
         if told is not None:
             return told
-        problem = find_problem(line, MEMORY_AND_GPU, frame=self._frame)
+        problem = find_problem(line, MACHINE, frame=self._frame)
         # Words of a program nobody here knows point somewhere, but do not overrule its exit code.
         return [Problem(problem.failure, problem.text, frame=self._frame)] if problem else []
 
 
 def _arguments(params: CommandParams) -> list[tuple[Piece, ...]]:
-    if not params.command or not params.command[0]:
-        raise JobFileError("the command is empty", "params.command")
-    for index, text in enumerate(params.command):
+    return _parse(params.command, "params.command")
+
+
+def _parse(command: Sequence[str], where: str) -> list[tuple[Piece, ...]]:
+    if not command or not command[0]:
+        raise JobFileError("the command is empty", where)
+    for index, text in enumerate(command):
         if "\0" in text:
-            raise JobFileError("an argument cannot hold a NUL", f"params.command[{index}]")
-    return [parse_argument(text, f"params.command[{index}]") for index, text in enumerate(params.command)]
+            raise JobFileError("an argument cannot hold a NUL", f"{where}[{index}]")
+    return [parse_argument(text, f"{where}[{index}]") for index, text in enumerate(command)]
+
+
+def check_chunk_command(step: StepSpec, command: Sequence[str], where: str) -> None:
+    """Checks a step's ``pre`` or ``post``: a command that runs once per chunk, beside its renderer.
+
+    Raises:
+        JobFileError: It can never work; names the argument.
+    """
+    arguments = _parse(command, where)
+    for index, argument in enumerate(arguments):
+        for token in argument:
+            if not isinstance(token, Token):
+                continue
+            here = f"{where}[{index}]"
+            if token.word == "frame":
+                raise JobFileError(
+                    "{frame} in a command that runs once per chunk", here, hint="write {frames}: all of them"
+                )
+            if token.word == "input":
+                raise JobFileError("{input} is for the command renderer only", here, hint="name the file")
+            if token.word == "frames" and step.kind == "single":
+                raise JobFileError("a single step has no frames to put into the command", here)
+            if token.word == "output" and (token.number or 0) >= len(step.outputs):
+                raise JobFileError(
+                    f"{{output:{token.number}}} but the step has {len(step.outputs)} outputs", here
+                )
+
+
+def chunk_argv(command: Sequence[str], context: ChunkContext, where: str) -> tuple[str, ...]:
+    """The argument list of a step's ``pre`` or ``post`` for a chunk.
+
+    Raises:
+        JobFileError: A token stands for nothing here.
+    """
+    arguments = _parse(command, where)
+    for token in (piece for argument in arguments for piece in argument if isinstance(piece, Token)):
+        if token.word in ("frame", "input") or (token.word == "frames" and not context.frames):
+            raise JobFileError(f"{{{token.word}}} stands for nothing in a command of a chunk", where)
+        if token.word == "output" and (token.number or 0) >= len(context.patterns):
+            raise JobFileError(f"there is no output {token.number or 0}", where)
+    return _fill(arguments, context, None)
 
 
 def _alone(arguments: Sequence[tuple[Piece, ...]], word: str) -> bool:

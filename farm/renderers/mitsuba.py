@@ -149,6 +149,7 @@ class MitsubaRenderer:
             "first": min(bounds),
             "last": max(bounds),
             "scratch": context.scratch,
+            "claims": f"{context.scratch}/claims",
             "frames": [{"frame": frame, "file": files[0].path} for frame, files in planned_by_frame(context)],
         }
         env = {
@@ -159,7 +160,15 @@ class MitsubaRenderer:
         }
         argv = (*context.app.argv, _RUNNER, task_path)
         text = json.dumps(task, indent=1)
-        return (Invocation(argv=argv, env=env, write={task_path: text}, frames=context.frames),)
+        return (
+            Invocation(
+                argv=argv,
+                env=env,
+                write={task_path: text},
+                frames=context.frames,
+                claims=f"{context.scratch}/claims",
+            ),
+        )
 
     def parser(self, context: ChunkContext, invocation: Invocation) -> LogParser:
         """See Renderer.parser."""

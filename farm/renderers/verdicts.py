@@ -14,7 +14,7 @@ from typing import NamedTuple
 from farm.model.states import FailureClass
 from farm.renderers.base import Problem, Verdict, signal_reason
 
-__all__ = ["MEMORY_AND_GPU", "Pattern", "find_problem", "judge_process"]
+__all__ = ["LICENCE", "MACHINE", "MEMORY_AND_GPU", "Pattern", "codes_of", "find_problem", "judge_process"]
 
 
 class Pattern(NamedTuple):
@@ -63,12 +63,58 @@ MEMORY_AND_GPU: tuple[Pattern, ...] = (
 )
 
 
+#: Licence trouble: no token free, or no server to ask.  The words are those of the two licence managers
+#: (FlexNet, RLM) and of the applications that sit on them; never "licence" alone, which every banner prints.
+LICENCE: tuple[Pattern, ...] = (
+    pattern(
+        r"(?i)(?:"
+        r"could not (?:check ?out|obtain|acquire|get|find) (?:a |an |any |the )?(?:\w+ ){0,3}licen[cs]e"
+        r"|(?:failed|unable|cannot|can't) (?:to )?(?:check ?out|obtain|acquire|get) "
+        r"(?:a |an |any |the )?(?:\w+ ){0,3}licen[cs]e"
+        r"|licen[cs]e (?:check ?out|request) (?:has )?failed|lm_checkout failed"
+        r"|\bno (?:\w+ ){0,2}licen[cs]es? (?:could be |was |were |is |are )?"
+        r"(?:found|available|left|free|obtained)"
+        r"|\ball licen[cs]es (?:are )?(?:in use|reserved|taken)"
+        r"|licensed number of users already reached"
+        r"|(?:cannot|can't|could not|unable to|failed to) connect to (?:the )?(?:\w+ )?licen[cs]e server"
+        r"|licen[cs]e server (?:\S+ )?(?:is |does )?(?:down|not respond|not reachable|unreachable)"
+        r"|communications? error with (?:the )?licen[cs]e server"
+        r"|flex(?:lm|net)(?: licensing)? error"
+        r"|\brlm\b.*(?:error|fail|denied|no licen[cs]e|not authorized)"
+        r"|(?:invalid|expired) (?:\S+ )?licen[cs]e key|licen[cs]e (?:key )?(?:has )?expired"
+        r"|maxon licensing error|redshift.*licen[cs]e error"
+        r"|abort_on_license_fail option was enabled"
+        r"|licen[cs]e error\b)"
+        r"|\{SEVERE\}\s+License",
+        FailureClass.LICENCE,
+        "no licence",
+        fatal=False,
+    ),
+)
+#: What any program on a machine may meet, licences first: a program without one may say much else after.
+MACHINE: tuple[Pattern, ...] = (*LICENCE, *MEMORY_AND_GPU)
+
+#: Exit codes that programs document as their own: (start of the file's name, code) -> meaning.
+_CODES: dict[str, dict[int, Verdict]] = {
+    "nuke": {100: Verdict(FailureClass.LICENCE, "no licence: Nuke ended with exit code 100")},
+}
+
+
+def codes_of(program: str) -> dict[int, Verdict]:
+    """What exit codes of a well-known program mean, by its file's name (``/opt/Nuke15.1v2/Nuke15.1``)."""
+    name = program.replace("\\", "/").rpartition("/")[2].lower()
+    return next((codes for start, codes in _CODES.items() if name.startswith(start)), {})
+
+
 def find_problem(line: str, patterns: Sequence[Pattern], *, frame: int | None = None) -> Problem | None:
     """The problem a line tells of by the first pattern that fits, None if none does."""
     for entry in patterns:
         match = entry.regex.search(line)
         if match is not None:
             words = entry.text.format(*(group or "" for group in match.groups()))
+            if entry.failure is FailureClass.LICENCE:
+                # Which one is missing stands in the line and nowhere else.
+                words = f"{words}: {' '.join(line.split())[:300]}"
             return Problem(entry.failure, words, fatal=entry.fatal, frame=frame)
     return None
 

@@ -163,15 +163,16 @@ class Farm:
 
     # -- requests ------------------------------------------------------------------------------------
 
-    def submit(self, job: bytes, *, repeat: bool = False) -> wire.SubmitReply:
+    def submit(self, job: bytes, *, repeat: bool = False, force: bool = False) -> wire.SubmitReply:
         """Submits a job file (JSON).
 
         Args:
             job: The job file.
             repeat: It has a client token, so that submitting it again after a lost answer gives the same
                 job (``farm.sdk.jobfile.with_token`` adds one).
+            force: Also when no node of the farm could ever take a step.
         """
-        return self._ask(wire.SubmitReq, wire.SubmitReply, repeat=repeat, job=job)
+        return self._ask(wire.SubmitReq, wire.SubmitReply, repeat=repeat, job=job, force=force)
 
     def jobs(
         self,
@@ -225,14 +226,36 @@ class Farm:
             reason=reason,
         )
 
+    def set(self, address: str, values: dict[str, Any], *, reason: str = "") -> wire.ActReply:
+        """Sets fields of a job or a step: all of them, or none when one is wrong."""
+        return self.act("set", address, msgspec.json.encode(values).decode(), reason=reason)
+
+    def policy(self) -> wire.PolicyReply:
+        """The farm's policy, and what its limits hold now."""
+        return self._ask(wire.PolicyReq, wire.PolicyReply)
+
+    def set_policy(
+        self, values: dict[str, str] | None = None, *, whole: bytes = b"", reason: str = ""
+    ) -> wire.ActReply:
+        """Changes fields of the policy by dotted keys, or replaces it (JSON)."""
+        return self._ask(
+            wire.PolicySetReq, wire.ActReply, repeat=False, values=values or {}, whole=whole, reason=reason
+        )
+
     def nodes(self) -> wire.NodesReply:
         """The nodes."""
         return self._ask(wire.NodesReq, wire.NodesReply)
 
-    def node_act(self, action: str, node: str, *, reason: str = "") -> wire.ActReply:
-        """Does something to a node: ``node-drain``, ``node-enable``, ``node-forget``."""
+    def node_act(self, action: str, node: str, *, reason: str = "", value: str = "") -> wire.ActReply:
+        """Does something to a node: ``node-drain``, ``node-enable`` ...; see ``NodeActReq``."""
         return self._ask(
-            wire.NodeActReq, wire.ActReply, repeat=False, action=action, node=node, reason=reason
+            wire.NodeActReq,
+            wire.ActReply,
+            repeat=False,
+            action=action,
+            node=node,
+            reason=reason,
+            value=value,
         )
 
     def spend(self, by: str = "job", *, job: int = 0) -> wire.SpendReply:
@@ -246,6 +269,11 @@ class Farm:
     def keys(self, action: str = "keys-list", **fields: Any) -> wire.KeysReply:
         """Manages keys: ``keys-list``, ``keys-invite``, ``keys-add``, ``keys-revoke``; see ``KeysReq``."""
         return self._ask(wire.KeysReq, wire.KeysReply, repeat=action == "keys-list", action=action, **fields)
+
+    def record(self, action: str, name: str = "") -> wire.RecordReply:
+        """Starts, stops, lists and finds recordings of the farm's events; see ``RecordReq``."""
+        repeat = action in ("list", "get")
+        return self._ask(wire.RecordReq, wire.RecordReply, repeat=repeat, action=action, name=name)
 
     def shutdown(self, reason: str = "") -> None:
         """Stops the broker in order."""

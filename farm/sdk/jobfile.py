@@ -176,7 +176,7 @@ def _check_step_input(job: JobSpec, step: StepSpec, value: dict[str, Any], place
     source = next((other for other in job.steps if other.name == value.get("step")), None)
     if source is None:
         raise JobFileError(f"there is no step {value.get('step')!r}", f"{place}.step")
-    if source.name not in step.after:
+    if source.name not in [need.step for need in step.needs() if not need.job]:
         raise JobFileError(
             f"reads step {source.name!r} but does not wait for it",
             place,

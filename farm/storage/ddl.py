@@ -7,7 +7,7 @@ Generated from the migrations; a test compares.  To make it anew after adding a 
 from __future__ import annotations
 
 #: Revision these statements lead to.
-HEAD = "0001"
+HEAD = "0002"
 
 STATEMENTS: tuple[str, ...] = (
     """CREATE TABLE alembic_version (
@@ -37,7 +37,7 @@ STATEMENTS: tuple[str, ...] = (
     """CREATE INDEX ix_history_job_id ON history (job_id)""",
     """CREATE TABLE invites (
   name TEXT NOT NULL,
-  record BLOB NOT NULL,
+  record BLOB NOT NULL, n INTEGER DEFAULT '0' NOT NULL,
   CONSTRAINT pk_invites PRIMARY KEY (name)
 )
  STRICT""",
@@ -63,7 +63,7 @@ STATEMENTS: tuple[str, ...] = (
   site TEXT NOT NULL,
   label TEXT NOT NULL,
   revoked INTEGER NOT NULL,
-  added_us INTEGER NOT NULL,
+  added_us INTEGER NOT NULL, n INTEGER DEFAULT '0' NOT NULL,
   CONSTRAINT pk_keys PRIMARY KEY (public)
 )
  STRICT""",
@@ -71,32 +71,6 @@ STATEMENTS: tuple[str, ...] = (
   name TEXT NOT NULL,
   value TEXT NOT NULL,
   CONSTRAINT pk_meta PRIMARY KEY (name)
-)
- STRICT""",
-    """CREATE TABLE nodes (
-  id INTEGER NOT NULL,
-  seq INTEGER NOT NULL,
-  "key" TEXT NOT NULL,
-  name TEXT NOT NULL,
-  pool TEXT NOT NULL,
-  site TEXT NOT NULL,
-  facts BLOB NOT NULL,
-  enabled INTEGER NOT NULL,
-  reason TEXT NOT NULL,
-  rate_nano_h INTEGER NOT NULL,
-  seen_us INTEGER NOT NULL,
-  forgotten INTEGER NOT NULL,
-  CONSTRAINT pk_nodes PRIMARY KEY (id)
-)
- STRICT""",
-    """CREATE TABLE stale (
-  seq INTEGER NOT NULL,
-  attempt_id INTEGER NOT NULL,
-  unit INTEGER NOT NULL,
-  node_id INTEGER NOT NULL,
-  at_us INTEGER NOT NULL,
-  reason TEXT NOT NULL,
-  CONSTRAINT pk_stale PRIMARY KEY (seq)
 )
  STRICT""",
     """CREATE TABLE job_states (
@@ -113,21 +87,6 @@ STATEMENTS: tuple[str, ...] = (
 )
  STRICT""",
     """CREATE INDEX ix_job_states_job_id ON job_states (job_id)""",
-    """CREATE TABLE meters (
-  node_id INTEGER NOT NULL,
-  seq INTEGER NOT NULL,
-  running INTEGER NOT NULL,
-  origin_us INTEGER NOT NULL,
-  metered_us INTEGER NOT NULL,
-  rate_nano_h INTEGER NOT NULL,
-  total_nano INTEGER NOT NULL,
-  idle_nano INTEGER NOT NULL,
-  waste_nano INTEGER NOT NULL,
-  charges BLOB NOT NULL,
-  CONSTRAINT pk_meters PRIMARY KEY (node_id),
-  CONSTRAINT fk_meters_node_id_nodes FOREIGN KEY(node_id) REFERENCES nodes (id)
-)
- STRICT""",
     """CREATE TABLE steps (
   id INTEGER NOT NULL,
   seq INTEGER NOT NULL,
@@ -142,52 +101,6 @@ STATEMENTS: tuple[str, ...] = (
   CONSTRAINT fk_steps_job_id_jobs FOREIGN KEY(job_id) REFERENCES jobs (id)
 )
  STRICT""",
-    """CREATE TABLE bulks (
-  seq INTEGER NOT NULL,
-  step_id INTEGER NOT NULL,
-  units TEXT NOT NULL,
-  old INTEGER NOT NULL,
-  new INTEGER NOT NULL,
-  at_us INTEGER NOT NULL,
-  reason TEXT NOT NULL,
-  who TEXT NOT NULL,
-  fresh INTEGER NOT NULL,
-  CONSTRAINT pk_bulks PRIMARY KEY (seq),
-  CONSTRAINT fk_bulks_step_id_steps FOREIGN KEY(step_id) REFERENCES steps (id)
-)
- STRICT""",
-    """CREATE TABLE leases (
-  id INTEGER NOT NULL,
-  seq INTEGER NOT NULL,
-  step_id INTEGER NOT NULL,
-  no INTEGER NOT NULL,
-  node_id INTEGER NOT NULL,
-  nonce INTEGER NOT NULL,
-  kind INTEGER NOT NULL,
-  units TEXT NOT NULL,
-  cores INTEGER NOT NULL,
-  ram_mib INTEGER NOT NULL,
-  gpus TEXT NOT NULL,
-  share_ppm INTEGER NOT NULL,
-  gang INTEGER NOT NULL,
-  at_us INTEGER NOT NULL,
-  old INTEGER NOT NULL,
-  new INTEGER NOT NULL,
-  reason TEXT NOT NULL,
-  CONSTRAINT pk_leases PRIMARY KEY (id),
-  CONSTRAINT fk_leases_node_id_nodes FOREIGN KEY(node_id) REFERENCES nodes (id),
-  CONSTRAINT fk_leases_step_id_steps FOREIGN KEY(step_id) REFERENCES steps (id)
-)
- STRICT""",
-    """CREATE TABLE specs (
-  seq INTEGER NOT NULL,
-  step_id INTEGER NOT NULL,
-  unit INTEGER NOT NULL,
-  specs BLOB NOT NULL,
-  CONSTRAINT pk_specs PRIMARY KEY (step_id),
-  CONSTRAINT fk_specs_step_id_steps FOREIGN KEY(step_id) REFERENCES steps (id)
-)
- STRICT""",
     """CREATE TABLE step_maps (
   step_id INTEGER NOT NULL,
   seq INTEGER NOT NULL,
@@ -198,40 +111,53 @@ STATEMENTS: tuple[str, ...] = (
   CONSTRAINT fk_step_maps_step_id_steps FOREIGN KEY(step_id) REFERENCES steps (id)
 )
  STRICT""",
-    """CREATE TABLE verify (
+    """CREATE TABLE journal (
   id INTEGER NOT NULL,
-  seq INTEGER NOT NULL,
-  step_id INTEGER NOT NULL,
-  units TEXT NOT NULL,
-  purpose TEXT NOT NULL,
-  who TEXT NOT NULL,
+  seq_last INTEGER NOT NULL,
   at_us INTEGER NOT NULL,
-  done INTEGER NOT NULL,
-  CONSTRAINT pk_verify PRIMARY KEY (id),
-  CONSTRAINT fk_verify_step_id_steps FOREIGN KEY(step_id) REFERENCES steps (id)
+  blob BLOB NOT NULL,
+  CONSTRAINT pk_journal PRIMARY KEY (id)
 )
  STRICT""",
-    """CREATE TABLE results (
-  seq INTEGER NOT NULL,
-  attempt_id INTEGER NOT NULL,
+    """CREATE TABLE segments (
+  id INTEGER NOT NULL,
   step_id INTEGER NOT NULL,
-  unit INTEGER NOT NULL,
-  old INTEGER NOT NULL,
-  new INTEGER NOT NULL,
-  failure TEXT NOT NULL,
-  reason TEXT NOT NULL,
+  seq_first INTEGER NOT NULL,
+  unit_low INTEGER NOT NULL,
+  unit_high INTEGER NOT NULL,
+  rows INTEGER NOT NULL,
+  bulks INTEGER NOT NULL,
+  blob BLOB NOT NULL,
+  CONSTRAINT pk_segments PRIMARY KEY (id)
+)
+ STRICT""",
+    """CREATE INDEX ix_segments_step_id ON segments (step_id)""",
+    """CREATE TABLE node_maps (
+  node_id INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  node BLOB NOT NULL,
+  meter BLOB NOT NULL,
+  CONSTRAINT pk_node_maps PRIMARY KEY (node_id)
+)
+ STRICT""",
+    """CREATE TABLE policies (
+  seq INTEGER NOT NULL,
   at_us INTEGER NOT NULL,
-  elapsed_us INTEGER NOT NULL,
-  ram_mib INTEGER NOT NULL,
-  files BLOB NOT NULL,
-  warning TEXT NOT NULL,
-  closes INTEGER NOT NULL,
-  lost INTEGER NOT NULL,
-  charge_nano INTEGER NOT NULL,
-  waste_nano INTEGER NOT NULL,
-  CONSTRAINT pk_results PRIMARY KEY (seq),
-  CONSTRAINT fk_results_attempt_id_leases FOREIGN KEY(attempt_id) REFERENCES leases (id),
-  CONSTRAINT fk_results_step_id_steps FOREIGN KEY(step_id) REFERENCES steps (id)
+  policy BLOB NOT NULL,
+  reason TEXT NOT NULL,
+  who TEXT NOT NULL,
+  CONSTRAINT pk_policies PRIMARY KEY (seq)
+)
+ STRICT""",
+    """CREATE TABLE step_edits (
+  seq INTEGER NOT NULL,
+  step_id INTEGER NOT NULL,
+  at_us INTEGER NOT NULL,
+  spec BLOB NOT NULL,
+  reason TEXT NOT NULL,
+  who TEXT NOT NULL,
+  CONSTRAINT pk_step_edits PRIMARY KEY (seq),
+  CONSTRAINT fk_step_edits_step_id_steps FOREIGN KEY(step_id) REFERENCES steps (id)
 )
  STRICT""",
 )

@@ -14,6 +14,7 @@ from sqlalchemy import Table as SqlTable
 from sqlalchemy.types import TypeEngine
 
 from farm.broker.ports import KeyRecord
+from farm.storage.journal import Segment
 from farm.storage.tables import TABLES, Table
 
 #: Names of constraints, fixed so that a later migration can drop them on every database.
@@ -54,17 +55,19 @@ def _add(metadata: MetaData, table: Table) -> None:
         Index(None, made.c[name])
 
 
-def _plain(metadata: MetaData, name: str, columns: dict[str, type]) -> None:
+def _plain(metadata: MetaData, name: str, columns: dict[str, type], indexes: tuple[str, ...] = ()) -> None:
     first = next(iter(columns))
-    SqlTable(
+    made = SqlTable(
         name,
         metadata,
         *(
-            Column(column, _type(python), primary_key=column == first, nullable=False)
+            Column(column, _type(python), primary_key=column == first, autoincrement=False, nullable=False)
             for column, python in columns.items()
         ),
         sqlite_strict=True,
     )
+    for column in indexes:
+        Index(None, made.c[column])
 
 
 def build() -> MetaData:
@@ -72,7 +75,11 @@ def build() -> MetaData:
     metadata = MetaData(naming_convention=NAMES)
     for table in TABLES:
         _add(metadata, table)
+    _plain(metadata, "journal", {"id": int, "seq_last": int, "at_us": int, "blob": bytes})
+    segment = {field.name: field.type for field in msgspec.structs.fields(Segment)}
+    _plain(metadata, "segments", segment, ("step_id",))
     _plain(metadata, "meta", {"name": str, "value": str})
-    _plain(metadata, "keys", {field.name: field.type for field in msgspec.structs.fields(KeyRecord)})
-    _plain(metadata, "invites", {"name": str, "record": bytes})
+    key = {field.name: field.type for field in msgspec.structs.fields(KeyRecord)}
+    _plain(metadata, "keys", {**key, "n": int})
+    _plain(metadata, "invites", {"name": str, "record": bytes, "n": int})
     return metadata

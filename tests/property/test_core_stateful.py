@@ -74,7 +74,7 @@ class FarmMachine(RuleBasedStateMachine):
     def advance(self, seed: int) -> None:
         self.driver.advance(random.Random(seed))
 
-    @rule(seed=_SEEDS, how=st.sampled_from(["hello", "cut", "crash", "silence", "stall", "bye"]))
+    @rule(seed=_SEEDS, how=st.sampled_from(["hello", "cut", "crash", "silence", "stall", "linger", "bye"]))
     def agents_come_and_go(self, seed: int, how: str) -> None:
         getattr(self.driver, how)(random.Random(seed))
 

@@ -26,6 +26,7 @@ from farm.core.events import (
     DispatchEvent,
     HelloEvent,
     NodeActEvent,
+    PolicyEvent,
     ReportEvent,
     RestartEvent,
     SubmitEvent,
@@ -36,6 +37,7 @@ from farm.core.outcome import DiscardCommand, GrantCommand, LeaseCommand, Outcom
 from farm.core.state import Farm, Settings, Step
 from farm.model.errors import CallError
 from farm.model.jobs import JobSpec
+from farm.model.policy import Policy, TailRule
 from farm.model.reports import UnitReport
 from farm.model.states import AttemptKind, NodeState, UnitState
 from farm.protocol.session import BrokerSession, never_arrived
@@ -53,8 +55,7 @@ RESTART = "restart"
 def load(store: MemoryStore, settings: Settings) -> Farm:
     """The farm as the store remembers it."""
     stored = store.load()
-    after = stored.checkpoint.seq if stored.checkpoint is not None else 0
-    return restore(settings, stored, store.replay(after), store.last_seq(), store.last_attempt())
+    return restore(settings, stored, store.replay(stored.after))
 
 
 class Driver:
@@ -94,6 +95,10 @@ class Driver:
         self.broken = False
         self.tokens: dict[tuple[str, str], int] = {}
         self._sessions_made = 0
+        if rng.random() < 0.7:
+            # Second copies and split chunks come early, so that a short history has many.
+            eager = Policy(tail=TailRule(straggler=1.1, least_s=2.0))
+            self.handle(PolicyEvent(self.now_us, eager, "", "wim"))
 
     # -- the core --
 
@@ -270,6 +275,31 @@ class Driver:
             agent.report(held, split=False)
         self._send_reports(agent, rng)
 
+    def linger(self, rng: random.Random) -> None:
+        """One agent takes very long over what it holds while the others finish all they can."""
+        busy = [a for a in self.agents if a.session and any(TODO in h.units.values() for h in a.held.values())]
+        if not busy:
+            return
+        slow = rng.choice(busy)
+        for _ in range(rng.choice((4, 8))):
+            self.now_us += 10_000_000
+            for agent in self.agents:
+                if not agent.session or agent.muted:
+                    continue
+                self._deliver(agent)
+                self._beat(agent)
+                if agent is slow:
+                    continue
+                for held in list(agent.held.values()):
+                    for _ in range(3):
+                        for unit in held.units:
+                            self._work(agent, held, unit, rng)
+                    agent.report(held, split=False)
+                self._send_reports(agent, rng)
+            self.handle(TickEvent(self.now_us))
+            self.dispatch(rng)
+        self.truth.seen["lingered"] += 1
+
     def _beat(self, agent: SimAgent) -> None:
         session = self.sessions[agent.key]
         # A closing report in the outbox goes out before a heartbeat that no longer names its attempt.
@@ -297,9 +327,10 @@ class Driver:
                 if isinstance(command, LeaseCommand):
                     agent.take(command)
                 elif isinstance(command, GrantCommand):
-                    agent.grant(command.attempt, command.unit, command.reason)
+                    agent.grant(command.attempt, command.unit, command.reason, command.supersedes)
                 elif isinstance(command, StopCommand):
-                    agent.stop(command.attempt, command.units)
+                    agent.stop(command.attempt, command.units, take_back=command.take_back)
+                    self.truth.seen["asked-back"] += command.take_back
                 elif isinstance(command, DiscardCommand):
                     self.truth.seen["discards"] += 1
                     agent.discard(command.attempt)
@@ -337,6 +368,7 @@ class Driver:
         number = held.lease.attempt
         if not agent.publish(held, unit):
             return
+        self.truth.may_publish(number, unit)
         for other in self.truth.leases.values():
             if other.row.id > number and other.row.step_id == step.id and unit in other.units:
                 done = other.row.id in self.truth.published.get(key, ())
@@ -597,6 +629,7 @@ OPERATIONS: dict[str, int] = {
     "crash": 1,
     "silence": 2,
     "stall": 2,
+    "linger": 5,
     "bye": 1,
     "node_act": 2,
     "checkpoint": 2,

@@ -8,6 +8,7 @@ see too).
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -55,6 +56,7 @@ class Lease:
     units: tuple[int, ...]
     may_run: set[int]
     owed: set[int]
+    supersedes: tuple[str, ...] = ()
     over: bool = False
     owes: Fraction = Fraction(0)
     cuts: int = 0
@@ -82,8 +84,34 @@ class Meter:
 
 
 @dataclass
+class Share:
+    """Use of a project or user as fair share counts it, in floats: inflated core-seconds by weight."""
+
+    level: float = 0.0
+    credit: float = 0.0
+
+    def charge(self, amount: float, weight: int) -> None:
+        """Adds use, paid from credit first; negative = credit."""
+        if amount < 0:
+            self.credit -= amount
+            return
+        taken = min(self.credit, amount)
+        self.credit -= taken
+        self.level += (amount - taken) / weight
+
+
+@dataclass
 class Truth:
     """The account."""
+
+    shares: dict[tuple[str, ...], Share] = field(default_factory=dict)
+    #: Attempt -> (core share it holds, what it was charged).
+    charges: dict[int, tuple[float, float]] = field(default_factory=dict)
+    #: Step -> frames measured, and seconds they took.
+    measured: dict[int, tuple[int, float]] = field(default_factory=dict)
+    first_us: int = 0
+    #: Nodes kept for a large request before this event.
+    reserved: set[int] = field(default_factory=set)
 
     leases: dict[int, Lease] = field(default_factory=dict)
     maps: dict[int, bytes] = field(default_factory=dict)
@@ -119,6 +147,8 @@ class Truth:
                 self._lease(row, commands.get(row.id), farm)
             elif isinstance(row, ResultRow):
                 self._result(row, event, farm)
+                if row.new == UnitState.DONE and row.old != row.new:
+                    self._second_is_stopped(row, out)
             elif isinstance(row, BulkRow):
                 self._bulk(row, before, out)
                 if isinstance(event, ActEvent) and row.who != "farm":
@@ -137,6 +167,8 @@ class Truth:
         self._keeps(event, out)
         if isinstance(event, DispatchEvent):
             self._order(out, before, farm)
+        self._shares(out, farm)
+        self.reserved = {node.id for node in farm.nodes.values() if node.reserved is not None}
 
     def _moves(self, out: Outcome, farm: Farm) -> None:
         """Only legal moves, and rows that explain every one of them."""
@@ -188,6 +220,10 @@ class Truth:
                 continue
             step_id, mine = lease.row.step_id, self.asked[key]
             self.granted[key] = mine
+            if lease.row.kind == AttemptKind.COPY:
+                told = {*command.supersedes, *lease.supersedes}
+                missing = self.lost_folders.get((step_id, command.unit), set()) - told
+                must(not missing, f"{key}: the grant does not supersede {missing}")
             first = mine[0] if mine else None
             for (other_step, unit), picture in self.pictures.items():
                 if other_step == step_id and picture and first and self.maps[step_id][unit] == UnitState.DONE:
@@ -222,7 +258,7 @@ class Truth:
         if row.kind != AttemptKind.VERIFY:
             self._lease_units(row, units, command, step, node, farm)
         self._cut(row.node_id, row.at_us)
-        self.leases[row.id] = Lease(row, units, set(units), set(units))
+        self.leases[row.id] = Lease(row, units, set(units), set(units), command.supersedes if command else ())
         self._resources(node, step, row)
 
     def _lease_units(
@@ -231,7 +267,11 @@ class Truth:
         for other in self.leases.values():
             if other.row.step_id == step.id and not other.over and other.row.kind != AttemptKind.VERIFY:
                 both = other.may_run & set(units)
+                if row.kind == AttemptKind.COPY and both <= other.owed and other.row.kind != AttemptKind.COPY:
+                    continue
                 must(not both, f"{step.address} {sorted(both)} is leased while @{other.row.no} may run it")
+        if row.kind == AttemptKind.COPY:
+            self._copy(row, units, command, step)
         told = {*command.supersedes, command.adopt_folder}
         for unit in units:
             key = (step.id, unit)
@@ -241,6 +281,36 @@ class Truth:
                 self._other_node(step, unit, node, farm)
                 must(key not in self.waits_licence, f"{step.address} {unit} is leased during its back-off")
                 self._more_memory(row, step, unit, farm)
+
+    def _copy(self, row: LeaseRow, units: tuple[int, ...], command: Any, step: Step) -> None:
+        """A second copy is of one running unit, elsewhere, asks before it publishes, and is of work with files."""
+        where = f"{step.address}@{row.no}, a second copy,"
+        must(len(units) == 1 and row.old == row.new == UnitState.RUNNING, f"{where} has units {units}")
+        must(command.ask and bool(step.spec.outputs), f"{where} does not ask before it publishes")
+        firsts = [
+            x for x in self.leases.values() if not x.over and x.row.step_id == step.id and units[0] in x.owed
+        ]
+        firsts = [x for x in firsts if x.row.kind != AttemptKind.VERIFY]
+        must(len(firsts) == 1, f"{where} is one of {len(firsts) + 1} attempts of its unit")
+        must(firsts[0].row.node_id != row.node_id, f"{where} runs where the first attempt does")
+        must(not step.job.paused, f"{where} was leased though its job is paused")
+
+    def may_publish(self, number: int, unit: int) -> None:
+        """A file of an attempt moves to its final name now.
+
+        Raises:
+            Broken: Another attempt of the same unit published it, or still may.
+        """
+        mine = self.leases[number]
+        for other in self.leases.values():
+            if other is mine or other.over or other.row.step_id != mine.row.step_id:
+                continue
+            if other.row.kind == AttemptKind.VERIFY or unit not in other.units:
+                continue
+            done = other.row.id in self.published.get((mine.row.step_id, unit), ())
+            must(not (done and unit in other.owed), f"unit {unit}: @{mine.row.no} and @{other.row.no} published")
+            if mine.row.kind == AttemptKind.COPY:
+                must(unit not in other.owed, f"unit {unit}: copy @{mine.row.no} published before @{other.row.no} ended")
 
     def _more_memory(self, row: LeaseRow, step: Step, unit: int, farm: Farm) -> None:
         before = self.ran_out.get((step.id, unit))
@@ -304,6 +374,13 @@ class Truth:
                 self._picture(row, said, where)
             if row.failure:
                 self.seen[f"failed-{row.failure}"] += 1
+            if row.old == row.new == UnitState.RUNNING and lease.row.kind != AttemptKind.VERIFY:
+                others = [x for x in self.leases.values() if not x.over and x.row.step_id == row.step_id]
+                must(any(row.unit in x.owed for x in others), f"{where} goes on, but in no attempt")
+                copy = lease.row.kind == AttemptKind.COPY
+                self.seen["copy-ended" if copy else "goes-on-in-copy"] += 1
+            if lease.row.kind == AttemptKind.COPY and row.new == UnitState.DONE:
+                self.seen["copy-done"] += 1
             if lease.row.kind != AttemptKind.VERIFY:
                 self._blame(row, lease, key)
         if row.lost and lease.row.kind != AttemptKind.VERIFY:
@@ -314,6 +391,21 @@ class Truth:
                     self.lost_folders.setdefault((step.id, unit), set()).add(folder)
         if row.closes:
             self._closed(row, lease, event, where)
+
+    def _second_is_stopped(self, row: ResultRow, out: Outcome) -> None:
+        """Whoever else renders a unit that got done is told to stop, and owes it no more."""
+        stops = {c.attempt: c.units for c in out.commands if isinstance(c, StopCommand)}
+        for number, lease in self.leases.items():
+            if (
+                lease.row.step_id == row.step_id
+                and not lease.over
+                and lease.row.kind != AttemptKind.VERIFY
+                and row.unit in lease.owed & lease.may_run
+            ):
+                told = stops.get(number)
+                must(told is not None and (not told or row.unit in told), f"@{lease.row.no} was not told to stop")
+                self.seen["copy-beaten"] += lease.row.kind == AttemptKind.COPY
+                lease.owed.discard(row.unit)
 
     def _done(self, row: ResultRow, lease: Lease, where: str) -> None:
         key = (row.step_id, row.unit)
@@ -353,7 +445,7 @@ class Truth:
             self.failed_on.setdefault(key, set()).add(lease.row.node_id)
         if row.failure in BLAMES_NODE:
             self.node_failures[row.step_id, lease.row.node_id] += 1
-        if row.failure == "licence":
+        if row.failure == "licence" and row.new == UnitState.QUEUED:
             self.waits_licence.add(key)
         if row.failure == "oom-ram":
             self.ran_out[key] = max(self.ran_out.get(key, 0), lease.row.ram_mib)
@@ -519,22 +611,75 @@ class Truth:
 
     # -- order --
 
+    def _accounts(self, step: Step) -> tuple[Share, Share]:
+        job = step.job
+        project = self.shares.setdefault((job.project,), Share())
+        return project, self.shares.setdefault((job.project, job.user), Share())
+
+    def _weight(self, farm: Farm, at_us: int) -> float:
+        """What use counts now: twice as much every half-life."""
+        return 2.0 ** ((at_us - self.first_us) / 3.6e9 / farm.policy.half_life_h)
+
+    def _shares(self, out: Outcome, farm: Farm) -> None:
+        """Charges leases with what they are expected to take and corrects that when they end."""
+        for row in out.rows:
+            if isinstance(row, LeaseRow) and row.kind in (AttemptKind.RENDER, AttemptKind.ADOPT, AttemptKind.COPY):
+                self._charge_use(row, farm)
+            elif isinstance(row, ResultRow):
+                if row.new == UnitState.DONE and self.leases[row.attempt_id].row.kind == AttemptKind.RENDER:
+                    count, seconds = self.measured.get(row.step_id, (0, 0.0))
+                    self.measured[row.step_id] = (count + 1, seconds + row.elapsed_us / 1e6)
+                if row.closes and row.attempt_id in self.charges:
+                    held, charged = self.charges.pop(row.attempt_id)
+                    lasted_s = (row.at_us - self.leases[row.attempt_id].row.at_us) / 1e6
+                    more = (held * lasted_s - charged) * self._weight(farm, row.at_us)
+                    self._charge_both(farm.steps[row.step_id], more, farm)
+
+    def _charge_use(self, row: LeaseRow, farm: Farm) -> None:
+        self.first_us = self.first_us or row.at_us
+        count, seconds = self.measured.get(row.step_id, (0, 0.0))
+        held = row.share_ppm / 1e6 * farm.nodes[row.node_id].facts.total.cores
+        amount = held * len(units_of(row.units)) * (seconds / count if count else 30.0)
+        self.charges[row.id] = (held, amount)
+        self._charge_both(farm.steps[row.step_id], amount * self._weight(farm, row.at_us), farm)
+
+    def _charge_both(self, step: Step, amount: float, farm: Farm) -> None:
+        project, user = self._accounts(step)
+        project.charge(amount, farm.policy.projects.get(step.job.project, 1))
+        user.charge(amount, farm.policy.users.get(step.job.user, 1))
+
+    def _before(self, one: Step, other: Step) -> bool:
+        """Whether ``one`` certainly comes first; shares too near to tell apart count as equal, order unknown."""
+        if one.job.priority != other.job.priority:
+            return one.job.priority > other.job.priority
+        for mine, theirs in zip(self._accounts(one), self._accounts(other), strict=True):
+            if mine is not theirs:
+                near = 0.03 * max(mine.level, theirs.level, 1.0)
+                if abs(mine.level - theirs.level) > near:
+                    return mine.level < theirs.level
+                if mine.level or theirs.level or one.job.project != other.job.project:
+                    return False
+        return (one.job.id, one.index) < (other.job.id, other.index)
+
     def _order(self, out: Outcome, before: dict[int, bytes], farm: Farm) -> None:
-        """No unit waits that a node could take now, or could have taken instead of one of lower priority."""
+        """No unit waits that a node could take now, or could have taken instead of one that comes later."""
         left = [step for step in farm.steps.values() if self._leasable(step)]
         leased = [row for row in out.rows if isinstance(row, LeaseRow)]
-        later: Counter[int] = Counter()
-        for row in reversed(leased):
+        saved = copy.deepcopy((self.shares, self.charges))
+        later: Counter[int] = Counter(row.node_id for row in leased)
+        for row in leased:
             node, step = farm.nodes[row.node_id], farm.steps[row.step_id]
-            later[node.id] += 1
+            without = later[node.id]
+            later[node.id] -= 1
             if row.kind != AttemptKind.RENDER:
                 continue
-            for other in left:
-                higher = order(other) < order(step)
-                if higher and self._could_take(other, node, without=later[node.id], leased=leased):
+            for other in left if node.id not in self.reserved else ():
+                if self._before(other, step) and self._could_take(other, node, without=without, leased=leased):
                     must(False, f"{step.address} was leased to {node.name} before {other.address}")
+            self._charge_use(row, farm)
+        self.shares, self.charges = saved
         for node in farm.nodes.values():
-            if in_service(node) and node.state is NodeState.ONLINE:
+            if in_service(node) and node.state is NodeState.ONLINE and node.reserved is None:
                 for step in left:
                     free = self._could_take(step, node, without=0, leased=leased)
                     must(not free, f"{node.name} idles though {step.address} waits")
@@ -580,11 +725,6 @@ class Truth:
             if node.id not in self.failed_on.get(key, ()):
                 return True
         return False
-
-
-def order(step: Step) -> tuple[int, int, int]:
-    """Place in the order of work."""
-    return -step.job.priority, step.job.id, step.index
 
 
 def in_service(node: Node) -> bool:

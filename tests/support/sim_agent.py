@@ -106,8 +106,8 @@ class SimAgent:
                 else:
                     self._settle(held, UnitReport(unit, FAILED, "output", "the kept file is gone"))
 
-    def grant(self, attempt: int, unit: int, reason: str) -> None:
-        """A waiting unit may be published, or is refused."""
+    def grant(self, attempt: int, unit: int, reason: str, supersedes: tuple[str, ...] = ()) -> None:
+        """A waiting unit may be published, or is refused; what it supersedes is emptied before."""
         held = self.held.get(attempt)
         if held is None or held.stop or held.units.get(unit) != ASKING:
             return
@@ -115,11 +115,16 @@ class SimAgent:
             self._settle(held, UnitReport(unit, FAILED, "output", reason))
         else:
             held.units[unit] = READY
+            for name in supersedes:
+                self.disk.folders.pop(name, None)
 
-    def stop(self, attempt: int, units: tuple[int, ...]) -> None:
-        """Stops an attempt or drops some of its units; what is published stays so."""
+    def stop(self, attempt: int, units: tuple[int, ...], *, take_back: bool = False) -> None:
+        """Stops an attempt or drops some of its units (or only those not begun); what is published stays so."""
         held = self.held.get(attempt)
         if held is None:
+            return
+        if take_back:
+            held.dropped.update(unit for unit in units if held.units.get(unit) == TODO)
             return
         if not units:
             held.stop = True

@@ -425,6 +425,24 @@ def move(source, path, frame):
         raise Failure("path", "cannot write %s: %s" % (path, error.strerror or error), frame) from error
 
 
+def claim(task, frame):
+    """Whether the frame is still wanted here; once it is claimed nobody takes it back any more.
+
+    Two may want it at the same moment, we and whoever takes it back: the file system says who came first.
+    """
+    folder = task.get("claims")
+    if not folder:
+        return True
+    try:
+        os.close(os.open(os.path.join(folder, str(frame)), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        emit("skip", frame=frame)
+        return False
+    except OSError:
+        pass  # A full disk says it louder when the frame is written.
+    return True
+
+
 def main(task):
     """Renders the task."""
     if not task["user_settings"] and not bpy.app.binary_path:
@@ -437,6 +455,8 @@ def main(task):
     bpy.app.handlers.render_cancel.append(PROGRESS.cancel)
     for item in task["frames"]:
         frame, began = item["frame"], time.time()
+        if not claim(task, frame):
+            continue
         emit("start", frame=frame)
         scene.frame_set(frame)
         for index, path in enumerate(item["files"]):

@@ -214,12 +214,32 @@ def move(source, path, frame):
         raise Failure("path", "cannot write %s: %s" % (path, error.strerror or error), frame) from error
 
 
+def claim(task, frame):
+    """Whether the frame is still wanted here; once it is claimed nobody takes it back any more.
+
+    Two may want it at the same moment, we and whoever takes it back: the file system says who came first.
+    """
+    folder = task.get("claims")
+    if not folder:
+        return True
+    try:
+        os.close(os.open(os.path.join(folder, str(frame)), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        emit("skip", frame=frame)
+        return False
+    except OSError:
+        pass  # A full disk says it louder when the frame is written.
+    return True
+
+
 def main(task):
     """Renders the task."""
     mitsuba = load_mitsuba(task["variant"])
     build = load_script(task["scene_script"]) if task["scene_script"] else None
     for item in task["frames"]:
         frame, began = item["frame"], time.time()
+        if not claim(task, frame):
+            continue
         emit("start", frame=frame)
         render(mitsuba, task, build, frame, item["file"])
         emit("finish", frame=frame, seconds=round(time.time() - began, 3))

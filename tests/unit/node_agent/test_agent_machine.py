@@ -102,9 +102,33 @@ def test_taking_back_leaves_what_has_begun() -> None:
     machine, held = held_machine()
     machine.move(1, 0, Phase.RENDERING)
     assert machine.stop(StopMsg(1, "needed elsewhere", take_back=True))
-    assert (held.units[0].dropped, held.units[1].dropped) == ("", "needed elsewhere")
+    assert (held.units[0].wish, held.units[1].wish) == ("", "needed elsewhere")
+    assert not machine.stop(StopMsg(1, "needed elsewhere", take_back=True)), "it was asked for before"
+    # Only whoever runs the program knows whether it has begun: until then nothing is given back.
+    assert machine.wanted(1, 1)
+    machine.take_back(1, 1, begun=False)
+    assert (held.units[1].dropped, held.units[1].wish) == ("needed elsewhere", "")
     assert not machine.wanted(1, 1)
     assert machine.wanted(1, 0)
+
+
+def test_a_unit_that_began_meanwhile_is_not_taken_back() -> None:
+    machine, held = held_machine()
+    assert machine.stop(StopMsg(1, "needed elsewhere", units=(1,), take_back=True))
+    assert held.asked
+    machine.take_back(1, 1, begun=True)
+    assert (held.units[1].dropped, held.units[1].wish) == ("", "")
+    assert machine.wanted(1, 1)
+
+
+def test_a_second_copy_always_asks_and_may_learn_late_whom_it_replaces() -> None:
+    machine = Machine()
+    copy = msgspec.structs.replace(lease(1), kind=AttemptKind.COPY.value, ask=False, supersedes=("a",))
+    held = machine.lease(copy)
+    assert held is not None
+    assert held.asks
+    assert held.supersedes == ("a",)
+    assert not machine.lease(lease(2)).asks  # type: ignore[union-attr]
 
 
 def test_a_rename_on_its_way_is_not_taken_back() -> None:

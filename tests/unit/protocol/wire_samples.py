@@ -336,6 +336,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "subscribe": ("broker", {"type": "subscribe", "id": 13, "topics": ["jobs", "job:12"]}),
     "shutdown": ("broker", {"type": "shutdown", "id": 14, "reason": "night"}),
+    "record": ("broker", {"type": "record", "id": 15, "action": "start", "name": "night"}),
     # Broker to client.
     "error": (
         "client",
@@ -375,6 +376,23 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "keys-are": ("client", {"type": "keys-are", "id": 12, "keys": [KEY_ROW], "token": "ock1-x"}),
     "ok": ("client", {"type": "ok", "id": 14}),
+    "recordings-are": (
+        "client",
+        {
+            "type": "recordings-are",
+            "id": 15,
+            "recordings": [
+                {
+                    "name": "night",
+                    "path": "/state/recordings/night.recording",
+                    "size": 4096,
+                    "running": True,
+                    "events": 12,
+                    "trouble": "",
+                }
+            ],
+        },
+    ),
     "snapshot": (
         "client",
         {

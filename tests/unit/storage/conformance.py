@@ -1,11 +1,13 @@
-"""What every store promises the broker: run against SQLite and against its stand-in in memory.
+"""What every store promises the broker: run against SQLite, PostgreSQL and the stand-in in memory.
 
-A test class inherits ``StoreConformance`` and gives a fixture ``opens``: each call opens the same state anew.
+A test class inherits ``StoreConformance`` and gives a fixture ``opens``: each call opens the same state anew;
+``fresh`` opens a new one each time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,11 +15,64 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.broker.ports import KeyRecord, Store
-from farm.core.rows import AnyRow, LeaseRow, ResultRow
+from farm.core.apply import units_of
+from farm.core.checkpoint import BEFORE_ALL
+from farm.core.rows import AnyRow, BulkRow, LeaseRow, ResultRow, SeenRow
 from farm.model.errors import StorageError
+from farm.storage.tables import GROUND, JOURNALED
 from tests.unit.storage.samples import AT_US, Writer
 
 Opens = Callable[[], Store]
+#: Kinds of rows that a restart applies again.
+REPLAYED = (*GROUND, *JOURNALED)
+
+
+def replayed(store: Store, after: int = BEFORE_ALL) -> list[AnyRow]:
+    """All rows that come back after a number."""
+    return list(store.replay(after))
+
+
+def told(rows: list[AnyRow], step: int = 1) -> list[Any]:
+    """The history of a step among rows."""
+    return [row for row in rows if isinstance(row, LeaseRow | ResultRow | BulkRow) and row.step_id == step]
+
+
+def concerning(rows: list[Any], low: int, high: int) -> list[Any]:
+    """The rows of a step's history that concern units, worked out one unit at a time."""
+    wanted = set(range(low, high + 1))
+    attempts = {row.id for row in rows if isinstance(row, LeaseRow) and wanted & set(units_of(row.units))}
+    kept = []
+    for row in rows:
+        if isinstance(row, ResultRow):
+            keep = row.attempt_id in attempts or row.unit in wanted
+        else:
+            keep = row.units == "*" or bool(wanted & set(units_of(row.units)))
+        if keep:
+            kept.append(row)
+    return kept
+
+
+def one_of_each(w: Writer) -> list[AnyRow]:
+    """A row of every kind, a checkpoint last."""
+    return [
+        *w.ground(),
+        *(w.lease(), w.result(1), w.bulk(), w.job_state(), w.history(), w.stale(), w.spec(), w.verify()),
+        *(w.meter(), w.edit(), w.policy(), w.seen(), w.node_map(), w.step_map(), w.checkpoint()),
+    ]
+
+
+def result(w: Writer, written: list[AnyRow]) -> AnyRow:
+    """A result of some attempt among rows, or a first lease."""
+    leases = [row for row in written if isinstance(row, LeaseRow)]
+    if not leases:
+        return w.lease()
+    lease = leases[w.seq * 7 % len(leases)]
+    return w.result(lease.id, unit=int(lease.units), closes=0)
+
+
+def saved(extra: dict[str, Any]) -> bytes:
+    """What a checkpoint holds."""
+    return msgspec.msgpack.encode(extra)
 
 
 class StoreConformance:
@@ -27,37 +82,52 @@ class StoreConformance:
         store = opens()
         image = store.load()
         assert image.checkpoint is None
-        assert not any(
-            getattr(image, name) for name in image.__struct_fields__ if isinstance(getattr(image, name), list)
-        )
-        assert list(store.replay(0)) == []
-        assert (store.last_seq(), store.last_attempt()) == (0, 0)
+        assert (image.ground, image.nodes, image.maps, image.last_seq) == ([], [], [], 0)
+        assert replayed(store) == []
         assert store.meta("farm_id") is None
         assert store.keys() == []
         assert store.invites() == []
+        assert store.step_history(1, None) == store.step_history(1, (0, 9)) == []
+        assert store.recent_leases(5) == store.recent_history(1, 5) == store.bulks_of_step(1) == []
         store.close()
 
     def test_what_was_committed_is_there_after_opening_anew(self, opens: Opens) -> None:
         w = Writer()
         ground = w.ground()
         work: list[AnyRow] = [w.lease(units="5-9,12"), w.result(1, unit=5, closes=0), w.bulk(2)]
-        rest: list[AnyRow] = [w.job_state(), w.history(), w.stale(), w.spec(), w.verify(), w.meter()]
+        rest: list[AnyRow] = [
+            *(w.job_state(), w.stale(), w.spec(), w.verify(), w.meter(), w.edit(), w.policy(), w.seen())
+        ]
+        told_people = w.history()
         store = opens()
         store.commit(ground)
-        store.commit([*work, *rest])
+        store.commit([*work, *rest, told_people])
         store.close()
 
         store = opens()
+        assert store.load().last_seq == w.seq
+        assert replayed(store) == [*ground, *work, *rest]
+        assert store.history(0, 0, 10) == [told_people]
+        store.close()
+
+    def test_every_kind_of_row_can_be_stored(self, opens: Opens) -> None:
+        w = Writer()
+        kinds = {type(row) for row in one_of_each(w)}
+        assert kinds == set(AnyRow.__args__), "the samples lack a kind"
+        w = Writer()
+        rows = one_of_each(w)
+        store = opens()
+        store.commit(rows)
+        store.close()
+        store = opens()
         image = store.load()
-        assert [*image.jobs, *image.steps, *image.nodes] == ground
-        assert list(store.replay(0)) == work
-        assert image.states == rest[:1]
-        assert image.specs == [rest[3]]
-        assert image.verify == [rest[4]]
-        assert image.meters == [rest[5]]
-        assert store.history(0, 0, 10) == [rest[1]]
-        assert store.last_seq() == w.seq
-        assert store.last_attempt() == 1
+        assert image.last_seq == w.seq
+        assert image.checkpoint == rows[-1]
+        ground = [row for row in rows if type(row) in GROUND]
+        assert image.ground == ground
+        assert image.maps == [row for row in rows if hasattr(row, "tries")]
+        assert image.nodes == [row for row in rows if hasattr(row, "meter")]
+        assert replayed(store, rows[-1].seq) == []
         store.close()
 
     def test_every_value_a_field_can_have_comes_back_as_it_was(self, opens: Opens) -> None:
@@ -66,16 +136,20 @@ class StoreConformance:
             w.lease(),
             nonce=-(2**63),
             share_ppm=2**63 - 1,
-            reason="'; DROP TABLE leases; -- % ? \x00 \U0001f3ac\n",
+            reason="'; DROP TABLE journal; -- %s ? \x00 \U0001f3ac\n",
         )
         result = msgspec.structs.replace(w.result(1), files=bytes(range(256)) * 50, unit=-1, warning="\u202e")
+        job = msgspec.structs.replace(
+            w.job(), name="%s ? ' \U0001f3ac\n", priority=-(2**63), spec=bytes(range(256))
+        )
         store = opens()
-        store.commit([w.job(), w.step(), w.node(), lease, result])
-        back = list(store.replay(0))
+        store.commit([job, w.step(), w.node(), lease, result])
+        back = [row for row in replayed(store) if isinstance(row, LeaseRow | ResultRow)]
         assert back == [lease, result]
         assert [type(value) for value in msgspec.structs.astuple(back[1])] == [
             type(value) for value in msgspec.structs.astuple(result)
         ]
+        assert [row for row in replayed(store) if type(row) is type(job)] == [job]
         store.close()
 
     def test_rows_may_come_in_any_order_within_a_commit(self, opens: Opens) -> None:
@@ -84,47 +158,27 @@ class StoreConformance:
         rows = [*w.ground(), *w.batch(3), w.meter(), w.spec()]
         store = opens()
         store.commit(rows[::-1])
-        assert [row.seq for row in store.replay(0)] == [row.seq for row in rows[5:11]]
-        store.close()
-
-    def test_rows_of_what_is_now_replace_the_earlier_ones(self, opens: Opens) -> None:
-        w = Writer()
-        store = opens()
-        store.commit([*w.ground(), w.lease(), w.meter(total_nano=1), w.spec(), w.verify(), w.step_map()])
-        later = [
-            w.node(1, reason="disk full"),
-            w.meter(total_nano=2),
-            w.spec(specs=b""),
-            w.step_map(state=b"\x05"),
-        ]
-        store.commit([*later, w.verify(done=1)])
-        image = store.load()
-        assert [node for node in image.nodes if node.id == 1] == [later[0]]
-        assert image.meters == [later[1]]
-        assert image.specs == [later[2]]
-        assert image.maps == [later[3]]
-        assert image.verify == []
-        assert len(store.leases_of_step(1, 0)) == 1
-        store.close()
-
-    def test_of_two_rows_of_a_node_in_one_commit_the_last_counts(self, opens: Opens) -> None:
-        w = Writer()
-        store = opens()
-        store.commit([w.node(1, reason="first"), w.node(1, reason="second")])
-        assert [node.reason for node in store.load().nodes] == ["second"]
+        assert replayed(store) == rows
         store.close()
 
     @pytest.mark.parametrize(
         "spoil",
         [
-            pytest.param(lambda w: [w.result(1), w.result(77)], id="result of no lease"),
-            pytest.param(lambda w: [w.result(1), w.lease(step=9)], id="lease of no step"),
-            pytest.param(lambda w: [w.result(1), w.lease(node=9)], id="lease to no node"),
             pytest.param(lambda w: [w.result(1), w.step(5, job=9)], id="step of no job"),
+            pytest.param(lambda w: [w.result(1), w.edit(step=9)], id="edit of no step"),
             pytest.param(lambda w: [w.result(1), w.job(1)], id="job number twice"),
-            pytest.param(lambda w: [msgspec.structs.replace(w.result(1), seq=7)] * 2, id="result twice"),
+            pytest.param(lambda w: [msgspec.structs.replace(w.result(1), seq=70)] * 2, id="result twice"),
+            pytest.param(lambda w: [msgspec.structs.replace(w.history(), seq=70)] * 2, id="history twice"),
+            pytest.param(lambda w: [msgspec.structs.replace(w.lease(), seq=6)], id="journal entry twice"),
             pytest.param(
-                lambda w: [w.history(), msgspec.structs.replace(w.result(1), ram_mib=2**63)], id="too large"
+                lambda w: [w.history(), msgspec.structs.replace(w.result(1), ram_mib=2**64)], id="too large"
+            ),
+            pytest.param(
+                lambda w: [w.lease(), msgspec.structs.replace(w.history(), at_us=2**63)],
+                id="too large a time",
+            ),
+            pytest.param(
+                lambda w: [w.history(), msgspec.structs.replace(w.result(1), reason="\ud800")], id="no text"
             ),
         ],
     )
@@ -138,7 +192,7 @@ class StoreConformance:
         with pytest.raises(StorageError):
             store.commit(spoil(w))
         # Reads go on (the broker may want to say what it knew); changes do not, of whatever kind.
-        assert list(store.replay(0)) == [good[-1]]
+        assert replayed(store) == good
         later = Writer(100, 1)
         for change in (
             lambda: store.commit([later.history()]),
@@ -151,92 +205,82 @@ class StoreConformance:
         store.close()
 
         store = opens()
-        assert store.last_seq() == good[-1].seq
-        assert list(store.replay(0)) == [good[-1]]
+        assert store.load().last_seq == good[-1].seq
+        assert replayed(store) == good
+        assert store.history(0, 0, 10) == []
         assert store.meta("a") is None
         last = later.history()
         store.commit([last])
-        assert store.last_seq() == last.seq
-        store.close()
-
-    def test_a_late_result_of_an_attempt_nobody_knows_is_kept(self, opens: Opens) -> None:
-        w = Writer()
-        row = w.stale(attempt=123_456_789)
-        store = opens()
-        store.commit([row])
-        assert store.last_seq() == row.seq
+        assert store.load().last_seq == last.seq
         store.close()
 
     def test_an_empty_commit_changes_nothing(self, opens: Opens) -> None:
         store = opens()
         store.commit([])
-        assert store.last_seq() == 0
+        assert store.load().last_seq == 0
         store.close()
 
     # -- restart --
 
-    def test_replay_gives_the_three_kinds_in_order_of_seq(self, opens: Opens) -> None:
+    def test_replay_gives_what_changes_the_farm_in_order_of_seq(self, opens: Opens) -> None:
         w = Writer()
         store = opens()
-        store.commit(w.ground())
-        written: list[AnyRow] = []
+        written = w.ground()
+        store.commit(written)
         for number in range(30):
             rows = w.batch(number % 4)
             if number % 7 == 3:
-                rows.append(w.bulk())
-            if number % 5 == 0:  # numbers that no row of the three has
-                rows += [w.history(), w.node(1)]
+                rows += [w.bulk(), w.job(number), w.step(number, number)]
+            if number % 5 == 0:
+                rows += [w.history(), w.node(1), w.job_state(), w.stale()]
             store.commit(rows)
             written += rows
-        wanted = [row for row in written if isinstance(row, LeaseRow | ResultRow) or hasattr(row, "fresh")]
-        for after in (
-            0,
-            wanted[0].seq,
-            wanted[10].seq,
-            wanted[10].seq - 1,
-            wanted[-1].seq - 1,
-            w.seq,
-            w.seq + 9,
-        ):
-            assert list(store.replay(after)) == [row for row in wanted if row.seq > after]
+        wanted = [row for row in written if type(row) in REPLAYED]
+        for after in (0, 3, wanted[7].seq, wanted[15].seq - 1, wanted[-1].seq - 1, w.seq, w.seq + 9):
+            assert replayed(store, after) == [row for row in wanted if row.seq > after]
         store.close()
 
     def test_replay_from_anywhere_equals_what_was_written_after_it(self, fresh: Opens) -> None:
+        kinds = ["lease", "result", "bulk", "job", "told", "gap", "checkpoint", "commit"]
+
         @settings(max_examples=25, deadline=None)
-        @given(
-            steps=st.lists(st.sampled_from(["lease", "result", "bulk", "other", "gap"]), max_size=60),
-            cut=st.integers(0, 80),
-        )
+        @given(steps=st.lists(st.sampled_from(kinds), max_size=60), cut=st.integers(0, 80))
         def holds(steps: list[str], cut: int) -> None:
             w = Writer()
             rows: list[AnyRow] = w.ground()
-            wanted: list[AnyRow] = []
+            store, written = fresh(), list(rows)
             for what in steps:
                 if what == "gap":
                     w.seq += 1000
-                    w.attempt += 5
-                elif what == "other":
-                    rows.append(w.history())
+                elif what == "commit":
+                    store.commit(rows)
+                    rows = []
+                    continue
                 else:
-                    made: AnyRow
-                    if what == "result" and w.attempt and any(isinstance(row, LeaseRow) for row in wanted):
-                        leases = [row for row in wanted if isinstance(row, LeaseRow)]
-                        made = w.result(leases[len(wanted) % len(leases)].id)
-                    else:
-                        made = w.bulk() if what == "bulk" else w.lease()
-                    rows.append(made)
-                    wanted.append(made)
-            store = fresh()
+                    make: dict[str, Callable[[], AnyRow]] = {
+                        "lease": lambda: w.lease(units=str(w.seq % 7)),
+                        "result": lambda: result(w, written),
+                        "bulk": lambda: w.bulk(2),
+                        "job": lambda: w.job(w.seq + 10),
+                        "told": w.history,
+                        "checkpoint": w.checkpoint,
+                    }
+                    rows.append(make[what]())
+                    written.append(rows[-1])
             store.commit(rows)
-            after = wanted[cut % len(wanted)].seq if wanted else cut
-            assert list(store.replay(after)) == [row for row in wanted if row.seq > after]
-            assert store.leases_of_step(1, after) == [
-                row for row in wanted if isinstance(row, LeaseRow) and row.seq > after
-            ]
-            assert store.last_seq() == max(row.seq for row in rows)
-            assert store.last_attempt() == max(
-                (row.id for row in wanted if isinstance(row, LeaseRow)), default=0
-            )
+            wanted = [row for row in written if type(row) in REPLAYED]
+            after = wanted[cut % len(wanted)].seq
+            for start in (BEFORE_ALL, after):
+                assert replayed(store, start) == [row for row in wanted if row.seq > start]
+            assert store.step_history(1, None) == told(written)
+            assert store.step_history(1, (2, 4)) == concerning(told(written), 2, 4)
+            assert store.bulks_of_step(2) == told(written, 2)
+            leases = [row for row in written if isinstance(row, LeaseRow)]
+            for limit in (1, 3, 100):
+                assert store.recent_leases(limit) == leases[-limit:]
+            image = store.load()
+            assert image.last_seq == max(row.seq for row in written)
+            assert image.ground == [row for row in written if type(row) in GROUND and row.seq <= image.after]
             store.close()
 
         holds()
@@ -246,83 +290,143 @@ class StoreConformance:
         store = opens()
         first = [*w.ground(), *w.batch(5)]
         store.commit(first)
-        reading = store.replay(0)
-        assert next(reading) == first[5]
+        reading = store.replay(BEFORE_ALL)
+        assert next(reading) == first[0]
         store.commit(w.batch(5))
-        assert list(reading)[:9] == first[6:]
+        assert list(reading)[:14] == first[1:]
         store.close()
 
-    def test_a_checkpoint_brings_the_leases_it_names_as_open(self, opens: Opens) -> None:
+    def test_a_checkpoint_splits_what_stands_on_both_sides_of_it(self, opens: Opens) -> None:
         w = Writer()
         store = opens()
-        leases = [w.lease(units=str(unit)) for unit in range(4)]
-        extra = msgspec.msgpack.encode({"attempts": [[3, [0], 5], [1, []]], "anything": {"else": [1, 2]}})
-        store.commit([*w.ground(), *leases])
-        store.commit([w.checkpoint(extra)])
-        store.commit([w.lease(), w.result(1)])
+        before = [*w.ground(), *w.batch(2), w.history()]
+        maps = [w.node_map(1), w.step_map(1), w.checkpoint()]
+        after = [*w.batch(2), w.job(2), w.step(9, 2)]
+        store.commit([*before, *maps, *after])
         image = store.load()
-        assert image.checkpoint is not None
-        assert image.checkpoint.extra == extra
-        assert image.open_leases == [leases[0], leases[2]]
+        assert image.checkpoint == maps[-1]
+        assert image.after == maps[-1].seq
+        assert image.ground == before[:3]
+        assert image.nodes == maps[:1]
+        assert image.maps == maps[1:2]
+        assert replayed(store, image.after) == after
+        assert store.step_history(1, None) == told(before) + told(after)
         store.close()
 
-    def test_a_checkpoint_that_names_none_brings_those_open_at_its_seq(self, opens: Opens) -> None:
+    def test_the_newest_checkpoint_of_each_thing_counts(self, opens: Opens) -> None:
         w = Writer()
         store = opens()
-        leases = [w.lease(units=str(unit)) for unit in range(4)]
-        store.commit([*w.ground(), *leases, w.result(1, closes=0), w.result(2, closes=1)])
-        store.commit([w.checkpoint(b"\x93\x01\x02\x03")])
-        store.commit([w.lease(), w.result(3, closes=1)])
-        assert store.load().open_leases == [leases[0], leases[2], leases[3]]
-        store.close()
-
-    def test_the_checkpoint_written_last_counts(self, opens: Opens) -> None:
-        w = Writer()
-        store = opens()
-        store.commit([w.checkpoint()])
-        for number in (1, 2):  # in place of the first, or beside it
-            last = w.checkpoint(b"\x81\xa1a\x01", number=number)
-            store.commit([last])
-            assert store.load().checkpoint == last
-        store.close()
-
-    def test_a_checkpoint_naming_an_attempt_without_a_lease_is_damage(self, opens: Opens) -> None:
-        w = Writer()
-        store = opens()
-        store.commit([*w.ground(), w.checkpoint(msgspec.msgpack.encode({"attempts": [[8, []]]}))])
-        with pytest.raises(StorageError, match="attempt 8"):
-            store.load()
+        store.commit([*w.ground(), w.node_map(1), w.step_map(1), w.step_map(2), w.checkpoint()])
+        later = [w.node_map(1, b"\x05"), w.step_map(2, state=b"\x05"), w.checkpoint(b"\x81\xa1a\x01")]
+        store.commit(later)
+        image = store.load()
+        assert image.checkpoint == later[-1]
+        assert image.nodes == later[:1]
+        assert [row.step_id for row in image.maps] == [1, 2]
+        assert image.maps[1] == later[1]
         store.close()
 
     # -- reading history --
 
-    def test_a_step_is_read_alone_and_from_its_own_start(self, opens: Opens) -> None:
+    def test_history_is_the_same_before_and_after_a_checkpoint(self, opens: Opens) -> None:
         w = Writer()
         store = opens()
         ground = w.ground()
-        one, two = w.batch(3, step=1), w.batch(2, step=2)
-        bulks = [w.bulk(1, "0-4"), w.bulk(2), w.bulk(1, "5")]
-        store.commit([*ground, *one, *two, *bulks])
-        assert store.leases_of_step(1, 0) == one[:3]
-        assert store.results_of_step(1, 0) == one[3:]
-        assert store.leases_of_step(2, ground[2].seq) == two[:2]
-        assert store.results_of_step(2, one[-1].seq) == two[2:]
-        assert store.bulks_of_step(1, 0) == [bulks[0], bulks[2]]
-        assert store.bulks_of_step(1, bulks[0].seq) == [bulks[2]]
-        assert store.results_of_step(1, one[-1].seq) == []
-        assert store.leases_of_step(1, one[2].seq) == []
-        assert store.leases_of_step(3, 0) == []
+        one, two = w.batch(30, step=1), w.batch(20, step=2)
+        bulks = [w.bulk(1, "0-4"), w.bulk(2), w.bulk(1, "25")]
+        rows = [*ground, *one, *two, *bulks, w.stale(), w.spec(1), w.verify(number=w.seq + 1)]
+        store.commit(rows)
+
+        def look() -> list[Any]:
+            return [
+                store.step_history(1, None),
+                store.step_history(2, None),
+                store.step_history(3, None),
+                *(store.step_history(1, span) for span in ((0, 0), (3, 6), (29, 29), (30, 90))),
+                store.bulks_of_step(1),
+                store.bulks_of_step(2),
+                store.recent_leases(10),
+                store.recent_history(1, 4),
+            ]
+
+        before = look()
+        assert before[:3] == [told(rows), told(rows, 2), []]
+        assert before[3:7] == [
+            concerning(told(rows), low, high) for low, high in ((0, 0), (3, 6), (29, 29), (30, 90))
+        ]
+        assert before[6] == [], "a bulk of other units does not concern these"
+        assert before[7] == [bulks[0], bulks[2]]
+        assert before[9] == [row for row in two if isinstance(row, LeaseRow)][-10:]
+        assert before[10] == [*one[26:30], *one[56:60]]
+        store.commit([w.checkpoint()])
+        assert look() == before
+        store.commit([w.bulk(1, "7")])
+        store.commit([w.checkpoint()])
+        assert store.step_history(1, (7, 7))[-1].seq == w.seq - 1
+        store.close()
+
+    def test_the_closing_row_of_an_attempt_comes_with_any_of_its_units(self, opens: Opens) -> None:
+        # What it cost is there, whatever unit ended it and whichever checkpoint stood between.
+        w = Writer()
+        store = opens()
+        lease = w.lease(units="10-19")
+        other = w.lease(units="40")
+        saved_leases = saved({"attempts": [[lease, [10]], [other, [40]]]})
+        first = [w.result(1, unit=unit, closes=0) for unit in range(10, 15)]
+        store.commit([*w.ground(), lease, other, *first])
+        store.commit([w.checkpoint(saved_leases)])
+        rest = [w.result(1, unit=unit, closes=0) for unit in range(15, 20)]
+        end = msgspec.structs.replace(w.result(1, unit=-1), charge_nano=5)
+        elsewhere = w.result(2, unit=40)
+        store.commit([*rest, end, elsewhere])
+        for _ in range(2):
+            assert store.step_history(1, (11, 12)) == [lease, *first, *rest, end]
+            assert store.step_history(1, (40, 41)) == [other, elsewhere]
+            store.commit([w.checkpoint()])
+        store.close()
+
+    def test_a_long_step_is_read_in_parts(self, opens: Opens) -> None:
+        w = Writer()
+        store = opens()
+        store.commit(w.ground())
+        written: list[AnyRow] = []
+        for start in range(0, 9_000, 500):
+            leases = [w.lease(units=str(start + unit)) for unit in range(500)]
+            rows = [*leases, *(w.result(row.id, unit=int(row.units)) for row in leases)]
+            store.commit(rows)
+            written += rows
+        store.commit([w.checkpoint()])
+        for low, high in ((0, 3), (4_990, 5_010), (8_999, 8_999)):
+            assert store.step_history(1, (low, high)) == concerning(told(written), low, high)
+        assert store.recent_history(1, 700) == [
+            row
+            for row in written
+            if (row.id if isinstance(row, LeaseRow) else row.attempt_id) > w.attempt - 700  # type: ignore[union-attr]
+        ]
+        assert [row.id for row in store.recent_leases(6_000)] == list(range(w.attempt - 5_999, w.attempt + 1))
+        assert replayed(store)[5:] == written
+        store.close()
+
+    def test_when_nodes_were_seen_is_forgotten_once_a_checkpoint_says_it(self, opens: Opens) -> None:
+        w = Writer()
+        store = opens()
+        node, seen = w.node(), w.seen()
+        store.commit([node, seen])
+        assert replayed(store) == [node, seen]
+        store.commit([w.checkpoint()])
+        assert not any(isinstance(row, SeenRow) for row in replayed(store))
         store.close()
 
     def test_the_newest_leases_come_oldest_first(self, opens: Opens) -> None:
         w = Writer()
         store = opens()
-        rows = [*w.ground(), *w.batch(4), w.lease()]
+        rows = [*w.ground(), *w.batch(4), w.lease(2)]
         store.commit(rows)
         leases = [row for row in rows if isinstance(row, LeaseRow)]
         assert store.recent_leases(3) == leases[-3:]
         assert store.recent_leases(99) == leases
         assert store.recent_leases(0) == store.recent_leases(-1) == []
+        assert store.recent_history(1, 0) == store.recent_history(1, -1) == []
         store.close()
 
     def test_history_is_newest_first_and_pages(self, opens: Opens) -> None:
@@ -338,12 +442,11 @@ class StoreConformance:
         assert store.history(0, 0, 0) == store.history(0, 0, -1) == []
         store.close()
 
-    def test_job_states_are_all_loaded_and_read_newest_first(self, opens: Opens) -> None:
+    def test_job_states_are_read_newest_first(self, opens: Opens) -> None:
         w = Writer()
         store = opens()
         states = [w.job_state(1, "paused"), w.job_state(2, "paused"), w.job_state(1, "")]
         store.commit([w.job(1), w.job(2), *states])
-        assert store.load().states == states
         assert store.job_states(1, 10) == [states[2], states[0]]
         assert store.job_states(1, 1) == [states[2]]
         assert store.job_states(1, -1) == store.job_states(3, 5) == []
@@ -389,13 +492,13 @@ class StoreConformance:
     def test_a_closed_store_says_so(self, opens: Opens) -> None:
         store = opens()
         store.commit(Writer().ground())
-        reading = store.replay(0)
+        reading = store.replay(BEFORE_ALL)
         store.close()
         store.close()
         for use in (
             lambda: store.commit([Writer(9).history()]),
             store.load,
-            store.last_seq,
+            lambda: store.step_history(1, (0, 1)),
             lambda: store.meta("a"),
             store.keys,
             lambda: list(reading),

@@ -11,10 +11,14 @@ from farm.core.rows import (
     JobStateRow,
     LeaseRow,
     MeterRow,
+    NodeMapRow,
     NodeRow,
+    PolicyRow,
     ResultRow,
+    SeenRow,
     SpecRow,
     StaleRow,
+    StepEditRow,
     StepMapRow,
     StepRow,
     VerifyRow,
@@ -42,7 +46,7 @@ class Writer:
 
     def node(self, number: int = 1, name: str = "render-01", reason: str = "") -> NodeRow:
         return NodeRow(
-            number, self._next(), f"key{number}", name, "gpu", "local", b"\x80", 1, reason, 5, AT_US, 0
+            number, self._next(), f"key{number}", name, "gpu", "local", b"\x80", 1, reason, 5, AT_US, 0, b""
         )
 
     def meter(self, node: int = 1, total_nano: int = 0) -> MeterRow:
@@ -108,6 +112,18 @@ class Writer:
 
     def verify(self, number: int = 1, step: int = 1, done: int = 0, seq: int | None = None) -> VerifyRow:
         return VerifyRow(number, seq or self._next(), step, "0-9", "skip existing", "ana", AT_US, done)
+
+    def edit(self, step: int = 1) -> StepEditRow:
+        return StepEditRow(self._next(), step, AT_US, b'{"frames": "1-20"}', "longer", "ana")
+
+    def policy(self) -> PolicyRow:
+        return PolicyRow(self._next(), AT_US, b"{}", "fair", "ana")
+
+    def seen(self) -> SeenRow:
+        return SeenRow(self._next(), b"\x81\x01\x05")
+
+    def node_map(self, node: int = 1, body: bytes = b"\x01") -> NodeMapRow:
+        return NodeMapRow(node, self._next(), body, b"\x02")
 
     def step_map(self, step: int = 1, state: bytes = b"\x01\x03") -> StepMapRow:
         return StepMapRow(step, self._next(), state, b"\x00\x01", b"\x80")

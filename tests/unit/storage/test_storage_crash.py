@@ -71,26 +71,27 @@ def test_a_full_disk_fails_the_commit_whole(small_disk: Path) -> None:
     w = Writer()
     good: list[AnyRow] = []
     store = SqliteStore(path)
-    store.commit(w.ground())
+    ground = w.ground()
+    store.commit(ground)
     with pytest.raises(StorageError) as caught:
         commit_until_full(store, w, good)
     assert caught.value.message == f"the disk is full: {path} cannot grow"
     assert caught.value.code == "storage"
     assert len(good) > 5 * BATCH
     # What was acknowledged still reads, though the disk is full; nothing more is taken.
-    assert list(store.replay(0)) == good
+    assert list(store.replay(0)) == ground + good
     with pytest.raises(StorageError, match="no more changes since a commit failed: the disk is full"):
         store.commit([w.history()])
     store.close()
 
     with SqliteStore(path) as again:  # still full
-        assert list(again.replay(0)) == good
+        assert list(again.replay(0)) == ground + good
         with pytest.raises(StorageError, match="the disk is full"):
             commit_until_full(again, w, good)
 
     resize(small_disk, "4m")
     with SqliteStore(path) as roomy:
-        assert list(roomy.replay(0)) == good
+        assert list(roomy.replay(0)) == ground + good
         rows = w.batch(BATCH)
         roomy.commit(rows)
         assert list(roomy.replay(good[-1].seq)) == rows
@@ -158,14 +159,36 @@ sys.path.insert(0, {root!r})
 from farm.storage.sqlite import SqliteStore
 from tests.unit.storage.samples import Writer
 store = SqliteStore(sys.argv[1])
-w = Writer(store.last_seq(), store.last_attempt())
+w = Writer(store.load().last_seq, *(row.id for row in store.recent_leases(1)))
 if not w.seq:
     store.commit(w.ground())
+number = 0
 while True:
-    store.commit(w.batch({batch}))
+    number += 1
+    store.commit(w.batch({batch}) if number % 4 else [w.node_map(), w.step_map(), w.checkpoint()])
     sys.stdout.write(str(w.seq) + "\\n")
     sys.stdout.flush()
 """
+
+
+def whole(store: SqliteStore) -> int:
+    """Checks that only whole commits are there, moved to history or not; returns the last row's number."""
+    rows = [row for row in store.replay(0) if isinstance(row, LeaseRow | ResultRow)]
+    leases = [row for row in rows if isinstance(row, LeaseRow)]
+    results = [row for row in rows if isinstance(row, ResultRow)]
+    # Whole batches alone: as many results as leases, each of a lease, a multiple of a batch.
+    assert [row.id for row in leases] == [row.attempt_id for row in results]
+    assert [row.id for row in leases] == list(range(1, len(leases) + 1))
+    assert len(leases) % BATCH == 0
+    assert store.step_history(1, None) == rows
+    assert store._query("PRAGMA integrity_check") == [("ok",)]
+    image = store.load()
+    if image.checkpoint is not None:
+        # A checkpoint is there with its maps and with the history it made of the journal, or not at all.
+        assert [row.seq for row in (*image.nodes, *image.maps)] == [image.after - 2, image.after - 1]
+        assert store._query("SELECT count(*) FROM journal WHERE id <= ?", (image.after,)) == [(0,)]
+        assert store._query("SELECT count(*) FROM segments WHERE id > ?", (image.after,)) == [(0,)]
+    return image.last_seq
 
 
 @pytest.mark.slow
@@ -187,13 +210,31 @@ def test_a_killed_broker_loses_nothing_it_acknowledged(tmp_path: Path, after: in
             told = child.stdout.read().splitlines()
             acknowledged = max([acknowledged, *(int(line) for line in told if line.strip())])
         with SqliteStore(path) as store:
-            rows = list(store.replay(0))
-            assert store._query("PRAGMA integrity_check") == [("ok",)]
-        leases = [row for row in rows if isinstance(row, LeaseRow)]
-        results = [row for row in rows if isinstance(row, ResultRow)]
-        # Whole batches alone: as many results as leases, each of a lease, a multiple of a batch.
-        assert [row.id for row in leases] == [row.attempt_id for row in results]
-        assert len(leases) % BATCH == 0
-        assert [row.seq for row in rows] == list(range(6, 6 + len(rows)))
-        # All that was told, and at most the one batch that was not told yet.
-        assert rows[-1].seq in (acknowledged, acknowledged + 2 * BATCH)
+            last = whole(store)
+        # All that was told, and at most the one commit that was not told yet.
+        assert last in (acknowledged, acknowledged + 2 * BATCH, acknowledged + 3)
+
+
+def test_a_log_cut_off_at_any_byte_holds_whole_commits(tmp_path: Path) -> None:
+    # A power cut leaves the log's end as it likes: torn within a page, within a commit, between two.
+    path = tmp_path / "farm.db"
+    w = Writer()
+    with SqliteStore(path) as store:
+        store.commit(w.ground())
+    ends = [w.seq]
+    with SqliteStore(path) as store:
+        for number in range(1, 9):
+            store.commit(w.batch(BATCH) if number % 3 else [w.node_map(), w.step_map(), w.checkpoint()])
+            ends.append(w.seq)
+        base, log = path.read_bytes(), path.with_name("farm.db-wal").read_bytes()
+    found = []
+    for at, cut in enumerate([*range(0, len(log), 1_531), len(log)]):
+        torn = tmp_path / str(at) / "farm.db"
+        torn.parent.mkdir()
+        torn.write_bytes(base)
+        torn.with_name("farm.db-wal").write_bytes(log[:cut])
+        with SqliteStore(torn) as store:
+            found.append(whole(store))
+        shutil.rmtree(torn.parent)
+    assert found == sorted(found)
+    assert set(found) == set(ends), "each commit shows whole as soon as all of it is in the log"

@@ -8,10 +8,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core.checkpoint import _FarmExtra, _OpenAttempt
 from farm.core.rows import BulkRow
 from farm.storage.merge import merge_by_seq
-from farm.storage.openings import named_open
+from farm.storage.openings import open_leases
+from tests.support.core_rig import Rig, step
 from tests.unit.storage.samples import Writer
 
 
@@ -27,8 +27,8 @@ def row(seq: int) -> BulkRow:
 def test_sources_in_pages_come_out_in_order(owners: list[int], size: int, jump: list[int]) -> None:
     rows: list[list[BulkRow]] = [[], [], []]
     everything, seq = [], 0
-    for owner, step in zip(owners, jump, strict=False):
-        seq += step
+    for owner, ahead in zip(owners, jump, strict=False):
+        seq += ahead
         rows[owner].append(row(seq))
         everything.append(rows[owner][-1])
 
@@ -53,13 +53,15 @@ def test_a_page_is_asked_for_only_when_it_is_needed() -> None:
 
 
 def test_the_open_attempts_of_the_cores_checkpoint_are_found() -> None:
-    extra = _FarmExtra(
-        [_OpenAttempt(7, (1, 2), (), 5, False, 10, 0), _OpenAttempt(3, (), (4,), 0, True, 0, 2)],
-        {5: (1, 2, 3, 4, (5,))},
-        {1: 2},
-        {},
-    )
-    assert named_open(Writer().checkpoint(msgspec.msgpack.encode(extra))) == [7, 3]
-    assert named_open(Writer().checkpoint(msgspec.msgpack.encode({"attempts": []}))) == []
+    rig = Rig()
+    rig.join(cores=3)
+    rig.submit(step(frames="1-9", chunk=2))
+    leases = rig.dispatch()
+    rig.done(leases[1])
+    found = open_leases(rig.checkpoint().rows[-1])  # type: ignore[arg-type]
+    assert [(row.id, row.units) for row in found] == [(1, "0-1"), (3, "4-5")]
+
+
+def test_a_checkpoint_that_names_no_attempts_gives_none() -> None:
     for other in (b"", b"\x80", b"\x93\x01\x02\x03", b"\xc1", msgspec.msgpack.encode({"attempts": {"a": 1}})):
-        assert named_open(Writer().checkpoint(other)) is None
+        assert open_leases(Writer().checkpoint(other)) == []

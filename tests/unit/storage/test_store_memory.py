@@ -28,7 +28,7 @@ def test_a_failure_asked_for_is_a_failed_commit() -> None:
     w = Writer()
     store = MemoryStore()
     store.commit(w.ground())
-    held = store.last_seq()
+    held = store.load().last_seq
     store.fail_next = "the disk is full"
     store.commit([])  # stores nothing, so nothing can fail
     with pytest.raises(StorageError, match="the disk is full"):
@@ -37,6 +37,6 @@ def test_a_failure_asked_for_is_a_failed_commit() -> None:
         store.commit([w.history()])
     store.close()
     again = MemoryStore(store.disk)
-    assert again.last_seq() == held
+    assert again.load().last_seq == held
     again.commit([w.history()])
     again.close()

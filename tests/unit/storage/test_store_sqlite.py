@@ -17,7 +17,7 @@ import pytest
 
 from farm.broker.ports import Store
 from farm.model.errors import StorageError
-from farm.storage import ground, sqlite
+from farm.storage import ground, sql
 from farm.storage.sqlite import SqliteStore
 from tests.unit.storage.conformance import StoreConformance
 from tests.unit.storage.samples import Writer
@@ -68,67 +68,64 @@ def test_reads_are_ranges_of_the_primary_key(database: Path) -> None:
         db = store._opened()
         db.set_trace_callback(seen.append)
         list(store.replay(60))
-        store.results_of_step(1, 60)
-        store.leases_of_step(1, 60)
-        store.bulks_of_step(1, 60)
-        store.last_attempt()
+        store.step_history(1, (3, 5))
+        store.recent_history(1, 5)
+        store.bulks_of_step(1)
+        store.recent_leases(5)
         db.set_trace_callback(None)
         plans = {
             statement: [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}")]
             for statement in seen
-            if statement.startswith("SELECT")
+            if " journal " in statement or " segments " in statement
         }
     assert len(plans) > 5
     for statement, plan in plans.items():
-        assert all(
-            "USING INTEGER PRIMARY KEY" in line or line.startswith("SEARCH leases") for line in plan
-        ), (
-            statement,
-            plan,
-        )
+        # "SCAN journal" in the order of its key, from where it is asked for, is what reading the rest is.
+        keyed = ("USING INTEGER PRIMARY KEY", "ix_segments_step_id", "SCAN journal")
+        wanted = "ORDER BY seq_first" in statement or any(name in plan[0] for name in keyed)
+        assert wanted, (statement, plan)
 
 
 def test_the_hot_tables_have_no_index_of_their_own(database: Path) -> None:
     with sqlite3.connect(database) as db:
         indexed = {row[0] for row in db.execute("SELECT tbl_name FROM sqlite_master WHERE type = 'index'")}
     db.close()
-    assert not indexed & {"leases", "results", "bulks", "stale"}
+    assert "journal" not in indexed
 
 
-def test_finding_the_first_lease_takes_few_steps_whatever_the_gaps(tmp_path: Path) -> None:
-    w = Writer()
-    with SqliteStore(tmp_path / "farm.db") as store:
-        store.commit(w.ground())
-        leases = []
-        for number in range(300):
-            w.attempt += (number * 7919) % 50  # verify leases refused, farms restored: ids have gaps
-            w.seq += (number * 104729) % 90
-            leases.append(w.lease())
-        store.commit(leases)
+def test_a_commit_of_what_happens_all_the_time_is_one_row(database: Path) -> None:
+    w = Writer(1000, 50)
+    with SqliteStore(database) as store:
         seen: list[str] = []
         store._opened().set_trace_callback(seen.append)
-        for after in range(0, w.seq + 2, 97):
-            seen.clear()
-            first = store._first_lease(after)
-            assert [row.id >= first for row in leases] == [row.seq > after for row in leases]
-            assert len(seen) <= w.attempt.bit_length() + 2
+        store.commit([*w.batch(40), w.bulk(), w.meter(), w.node(), w.stale(), w.spec(), w.verify()])
+        store._opened().set_trace_callback(None)
+        assert [statement.split(" (")[0] for statement in seen if not statement.startswith("SELECT")] == [
+            "BEGIN IMMEDIATE",
+            "INSERT INTO journal",
+            "COMMIT",
+        ]
 
 
 def test_replay_holds_a_page_and_not_the_farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "PAGE", 16)
+    monkeypatch.setattr(sql, "PAGE", 3)
+    monkeypatch.setattr(sql, "PAGE_ROWS", 20)
     w = Writer()
     with SqliteStore(tmp_path / "farm.db") as store:
         store.commit(w.ground())
-        rows = [row for _ in range(12) for row in [*w.batch(7), w.bulk()]]
-        store.commit(rows)
+        rows = []
+        for _ in range(12):
+            rows.append([*w.batch(7), w.bulk()])
+            store.commit(rows[-1])
+        wanted = [row for batch in rows for row in batch]
         statements: list[str] = []
         store._opened().set_trace_callback(statements.append)
-        reading = store.replay(0)
-        assert next(reading) == rows[0]
+        reading = store.replay(5)
+        assert next(reading) == wanted[0]
         first = len(statements)
-        assert [rows[0], *reading] == rows
-        assert len(statements) > first + 8
-        assert list(store.replay(rows[40].seq)) == rows[41:]
+        assert [wanted[0], *reading] == wanted
+        assert len(statements) > first + 2
+        assert list(store.replay(wanted[40].seq)) == wanted[41:]
 
 
 def test_neither_sqlalchemy_nor_alembic_is_imported_to_start(tmp_path: Path) -> None:
@@ -176,7 +173,7 @@ def test_an_interrupt_within_a_commit_leaves_nothing(database: Path) -> None:
 
     with SqliteStore(database) as store:
         with pytest.raises(KeyboardInterrupt):
-            store._write([(sqlite._INSERTS[type(w.history())][1], Interrupting())])
+            store._write([(sql._INSERTS[type(w.history())][1], Interrupting())])
         assert not store._opened().in_transaction
         assert store.history(0, 0, 10) == []
         with pytest.raises(StorageError, match="interrupted"):
@@ -295,10 +292,10 @@ def test_a_damaged_database_is_refused_or_says_so_when_read(database: Path) -> N
     database.write_bytes(whole[:100] + b"\xa5" * (len(whole) - 100))
     with pytest.raises(StorageError, match=r"farm\.db is damaged"):
         SqliteStore(database)
-    # Only the rows of one table: the schema reads well, the rows must not.
+    # Only the rows of the journal: the schema reads well, the rows must not.
     database.write_bytes(whole)
     with sqlite3.connect(database) as db:
-        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'results'").fetchone()
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'journal'").fetchone()
     db.close()
     page = int.from_bytes(whole[16:18], "big")
     database.write_bytes(whole[: page * (root - 1)] + b"\xa5" * page + whole[page * root :])
@@ -404,7 +401,7 @@ def test_refusals_leave_no_descriptor_and_no_lock_behind(tmp_path: Path, databas
                 SqliteStore(database)
     database.write_bytes(good)
     with SqliteStore(database) as store:
-        assert store.last_attempt() == 50
+        assert len(store.recent_leases(99)) == 50
         with pytest.raises(StorageError):
             SqliteStore(database)
     assert descriptors() == before

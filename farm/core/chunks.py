@@ -1,0 +1,196 @@
+"""How many units a lease takes, and which: chunks are formed when a node can take them.
+
+What belongs here: the size of a chunk and the choice of its units.  What may not: which step or node is next
+(``farm.core.place``), what becomes of a chunk that turns out too long (``farm.core.tail``).
+
+A size is thought of as time on the node at hand, so that a fast node gets more frames and all end together:
+
+- as asked (``chunk: N``), or one unit until the first of the step is done (scout);
+- then enough for the target time, more where start-up would be over a tenth of it, less on machines that
+  may be taken away;
+- near the end of a step half of what is left per slot of the nodes that can take it (guided self-scheduling),
+  but not so little that start-up dominates while other work waits for the same nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from farm.core import pace
+from farm.core.match import avoided, pick_gpus, refused, wanted_ram_mib, wanted_vram_over_mib
+
+if TYPE_CHECKING:
+    from farm.core.state import Farm, Node, Shape, Step
+
+QUEUED = 1
+#: Most units one lease may carry, whatever the chunk size says.
+CHUNK_MOST = 10_000
+#: A chunk is this many times its start-up, while that takes at most so many target times.
+STARTS_WORTH = 10.0
+TARGETS_MOST = 5.0
+#: Part of a target time on a machine that may be taken away at any moment.
+PREEMPTIBLE_PART = 0.25
+#: Part of what is left per slot that one chunk takes: the rest evens out what was guessed wrong.
+TAIL_PART = 0.5
+#: A chunk of less work costs more to hand out than to do.
+LEAST_US = 1_000_000.0
+#: Rows after which what a crew has to do is counted anew.
+_FRESH_ROWS = 500
+
+
+class Crew(NamedTuple):
+    """Those that could take a shape, and what they have to do.
+
+    Attributes:
+        version, until_seq: It holds while the nodes in service are these and rows have lower numbers.
+        slots: How many attempts of the shape they could run at once.
+        speed: The sum of the slots' speeds.
+        waiting_us: Work that waits for them, on a node of speed 1, not counted beyond what makes the end far.
+    """
+
+    version: int
+    until_seq: int
+    slots: int
+    speed: float
+    waiting_us: float
+
+
+def crew_of(farm: Farm, shape: Shape) -> Crew:
+    """The crew of a shape, counted now and then: at every lease it would cost more than the lease."""
+    crew = shape.crew
+    if crew is None or crew.version != farm.live_version or farm.seq >= crew.until_seq:
+        crew = shape.crew = _count_crew(farm, shape)
+    return crew
+
+
+def _count_crew(farm: Farm, shape: Shape) -> Crew:
+    slots, speed = slots_and_speed(farm, shape)
+    far_us = 4.0 * TARGETS_MOST * farm.settings.chunk_target_us * max(speed, 1.0)
+    waiting_us = 0.0
+    for other in farm.busy.values():
+        for step in other.queue.each():
+            waiting_us += queued_us(step)
+            if waiting_us > far_us:
+                break
+        if waiting_us > far_us:
+            break
+    return Crew(farm.live_version, farm.seq + max(_FRESH_ROWS, slots), slots, speed, waiting_us)
+
+
+def slots_and_speed(farm: Farm, shape: Shape) -> tuple[int, float]:
+    """How many attempts of the shape the nodes in service could run at once, and the sum of their speeds."""
+    slots, speed = 0, 0.0
+    for klass in farm.classes.values():
+        if not klass.live:
+            continue
+        node = next(iter(klass.live.values()))
+        if refused(shape, node):
+            continue
+        each = slots_on(shape, node)
+        slots += each * len(klass.live)
+        speed += each * sum([node.speed for node in klass.live.values()])
+    return slots, speed
+
+
+def slots_on(shape: Shape, node: Node) -> int:
+    """How many attempts of the shape fit a node that is empty."""
+    if shape.whole:
+        return 1
+    need, total = shape.requires, node.facts.total
+    room = [total.cores // max(1, need.cores)]
+    if need.ram_mib:
+        room.append(total.ram_mib // need.ram_mib)
+    if need.gpus:
+        room.append(sum(gpu.vram_mib >= need.vram_mib for gpu in node.facts.gpus) // need.gpus)
+    if node.settings.slots:
+        room.append(node.settings.slots)
+    return max(1, min(room))
+
+
+def queued_us(step: Step) -> float:
+    """Work of a step that waits, in microseconds on a node of speed 1; a guess while nothing is known."""
+    return step.counts[QUEUED] * (step.pace.mean_us() or float(pace.GUESS_FRAME_US))
+
+
+def work_us(farm: Farm, step: Step, node: Node) -> float:
+    """How much work, in microseconds on this node, an adaptive chunk should hold."""
+    target = float(farm.settings.chunk_target_us)
+    start = pace.start_us(step, node)
+    by_time = min(max(target - start, STARTS_WORTH * start), TARGETS_MOST * target)
+    if node.facts.attributes.get("preemptible") == "yes":
+        by_time = max(by_time * PREEMPTIBLE_PART, min(by_time, 2.0 * start))
+    if step.shape is None:
+        return by_time
+    crew = crew_of(farm, step.shape)
+    speed = max(crew.speed, node.speed)
+    share = queued_us(step) / speed * TAIL_PART
+    if share >= by_time:
+        return by_time
+    # While other work waits start-ups would take its time; when nothing does they take nobody's.
+    far = crew.waiting_us > 2.0 * by_time * speed
+    floor = (STARTS_WORTH - 1.0) * start if far else 0.0
+    return min(by_time, max(share, floor, LEAST_US))
+
+
+def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
+    """The next units of the step for this node, in the order they are to be rendered; empty: none for it."""
+    wanted = step.spec.chunk
+    parked, notes = step.parked, step.notes
+    adaptive = type(wanted) is not int
+    if type(wanted) is int:
+        most, budget = min(wanted, CHUNK_MOST), 0.0
+    elif not any(step.pace.counts):
+        most, budget = 1, 0.0
+    else:
+        most, budget = CHUNK_MOST, work_us(farm, step, node)
+    if most == 1 and not parked and not notes:
+        first = next(queued_in_order(step), -1)
+        return (first,) if first >= 0 else ()
+    units: list[int] = []
+    took, speed = 0.0, node.speed
+    table = step.pace.table() if budget else []
+    for unit in queued_in_order(step):
+        if (parked and unit in parked) or (notes and avoided(farm, step, unit, node)):
+            continue
+        if notes and _goes_alone(farm, step, unit, adaptive=adaptive):
+            if not units and _has_memory(farm, step, unit, node):
+                return (unit,)
+            continue
+        if table:
+            lasts = table[unit * pace.PLACES // step.units] / speed
+            if units and took + lasts / 2.0 > budget:
+                break
+            took += lasts
+        units.append(unit)
+        if len(units) >= most:
+            break
+    return tuple(units)
+
+
+def _goes_alone(farm: Farm, step: Step, unit: int, *, adaptive: bool) -> bool:
+    """Whether a unit must not share its chunk: it takes more memory than others, or it failed before."""
+    note = step.notes.get(unit)
+    if note is None:
+        return False
+    return bool(note.ram_mib or note.vram_mib) or (adaptive and bool(note.failure))
+
+
+def _has_memory(farm: Farm, step: Step, unit: int, node: Node) -> bool:
+    over_mib = wanted_vram_over_mib(farm, step, unit)
+    if over_mib and step.shape is not None:
+        if len(pick_gpus(step.shape, node, over_mib)) < step.resources.gpus:
+            return False
+    ram_mib = wanted_ram_mib(farm, step, unit)
+    return not ram_mib or ram_mib <= node.ram_free or (step.whole and not node.attempts)
+
+
+def queued_in_order(step: Step) -> Iterator[int]:
+    """Queued units in the order the step wants them."""
+    find = step.state.find
+    at = find(QUEUED, step.cursor)
+    if at >= 0:
+        step.cursor = at
+    while at >= 0:
+        yield at
+        at = find(QUEUED, at + 1)

@@ -1,0 +1,418 @@
+"""What people change of a job or step after submit, and jobs that start by the clock.
+
+What belongs here: which fields can be set, the checks of the whole set before any of it is applied, the frames
+that come and go, and the waking of jobs whose time has come.  What may not: changing the state: that is done by
+``farm.core.apply`` from the rows made here, so that a replay does it again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from farm.core.apply import (
+    BLOCKED,
+    CANCELED,
+    CLOCK,
+    FAILED,
+    QUEUED,
+    RUNNING,
+    apply_job_state,
+    apply_step_edit,
+    grown,
+    starts_text,
+)
+from farm.core.dependencies import ask_verify, move, note_rest, settle, void_requests
+from farm.core.events import ActEvent
+from farm.core.outcome import ActAnswer, Outcome
+from farm.core.possible import check_policy
+from farm.core.rows import JobStateRow, StepEditRow
+from farm.core.state import Farm, Job, Step
+from farm.core.submit import writer_of
+from farm.model.errors import CallError, FrameRangeError, IllegalMove, JobFileError, UnknownName
+from farm.model.frames import FrameRange
+from farm.model.jobs import FailureSpec, JobSpec, StepSpec, check_job
+from farm.model.moment import read_moment
+from farm.model.paths import has_frame_token
+from farm.model.resources import Resources
+from farm.model.versions import check_constraint
+
+JOB_KEYS = ("name", "project", "priority", "max_cores", "start_after")
+#: Fields of a step that are set whole.
+_PLAIN = ("frames", "chunk", "order", "site", "version", "timeout_s", "attempts")
+#: Fields of a step that are records: their fields are set one by one.
+_RECORDS: dict[str, tuple[str, ...]] = {
+    "resources": tuple(name for name in Resources.__struct_fields__ if name != "nvlink"),
+    "failure": FailureSpec.__struct_fields__,
+}
+#: Fields that are lists of words, and those that are tables (``limits.nuke``, or the whole table).
+_LISTS = ("pools",)
+_TABLES = ("limits", "attributes", "resources.tokens")
+_TEXTS = frozenset({"frames", "order", "site", "version"})
+
+
+def settable() -> str:
+    """What can be set, in words."""
+    step = [*_PLAIN, *_LISTS, *(name for name in _TABLES if "." not in name)]
+    step += [f"{record}.{name}" for record, names in _RECORDS.items() for name in names]
+    return f"of a job: {', '.join(JOB_KEYS)}; of a step: {', '.join(step)}"
+
+
+def set_fields(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
+    """Sets fields of a job or of a step.
+
+    Raises:
+        UnknownName: There is no such step or field; names what can be set.
+        CallError: A value is wrong; nothing was changed.
+        IllegalMove: Frames that would be added are written by another job.
+    """
+    values = _read(event.value)
+    if event.frames:
+        raise CallError("frames have no settings of their own", hint=f"say J{job.id}/{event.step}")
+    step = _step_of(job, event.step, values)
+    of_job = {key: value for key, value in values.items() if key in JOB_KEYS and not event.step}
+    of_step = {key: value for key, value in values.items() if key not in of_job}
+    wanted = _job_values(job, of_job, event.now_us)
+    spec = _changed_step(job, step, of_step) if step is not None and of_step else None
+    if step is not None and spec is not None:
+        cap = int(wanted["max_cores"][1]) if "max_cores" in wanted else job.max_cores
+        check_policy(farm, job.user, cap, step.index, spec, before=step.spec)
+        _check_frames(farm, step, spec)
+    told = [text for text in (_set_job(farm, job, wanted, event, out),) if text]
+    if step is not None and spec is not None:
+        told.append(_set_step(farm, step, spec, event, out))
+    changed = sum(old != new for old, new in wanted.values()) + (spec is not None)
+    out.reply = ActAnswer(changed, "; ".join(told) or f"J{job.id} is like that already")
+
+
+def _read(text: str) -> dict[str, Any]:
+    try:
+        values = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CallError(f"what to set is no JSON object: {error}") from error
+    if not isinstance(values, dict) or not values:
+        raise CallError("nothing is to be set", hint=f"what can be set {settable()}")
+    return values
+
+
+def _step_of(job: Job, name: str, values: dict[str, Any]) -> Step | None:
+    """The step that is meant: by name, or the job's only one when one of its fields is named."""
+    if name:
+        step = job.step(name)
+        if step is None:
+            names = ", ".join(other.spec.name for other in job.steps)
+            raise UnknownName(f"J{job.id} has no step {name!r}", hint=f"it has {names}")
+        for key in values:
+            if key in JOB_KEYS:
+                raise CallError(f"{key} is of the whole job", hint=f"say J{job.id}")
+            _check_key(key)
+        return step
+    others = [key for key in values if key not in JOB_KEYS]
+    for key in others:
+        _check_key(key)
+    if not others:
+        return None
+    if len(job.steps) > 1:
+        names = " or ".join(step.address for step in job.steps)
+        raise CallError(f"{others[0]} is of a step", hint=f"say {names}")
+    return job.steps[0]
+
+
+def _check_key(key: str) -> None:
+    head, dot, rest = key.partition(".")
+    table = next((name for name in _TABLES if key == name or key.startswith(name + ".")), None)
+    known = (
+        key in _PLAIN
+        or key in _LISTS
+        or (table is not None and (key == table or len(key) > len(table) + 1))
+        or (bool(dot) and rest in _RECORDS.get(head, ()))
+    )
+    if not known:
+        raise UnknownName(f"{key!r} cannot be set", hint=f"what can be set {settable()}")
+
+
+# ---------------------------------------------------------------- jobs
+
+
+def _job_values(job: Job, values: dict[str, Any], now_us: int) -> dict[str, tuple[str, str]]:
+    """Old and new text of every field of the job that is set.
+
+    Raises:
+        CallError: A value is wrong.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for key, value in values.items():
+        text = str(value).strip() if not isinstance(value, bool | dict | list) else ""
+        if key == "name":
+            if not text or len(text) > 255:
+                raise CallError("a name has 1 to 255 characters")
+            found[key] = (job.spec.name, text)
+        elif key == "project":
+            if not isinstance(value, str) or len(value) > 255:
+                raise CallError("a project is a name of at most 255 characters")
+            found[key] = (job.project, text)
+        elif key == "priority":
+            found[key] = (str(job.priority), str(_whole(key, text, 100)))
+        elif key == "max_cores":
+            most = _whole(key, text, 1_000_000_000)
+            for step in job.steps:
+                if 0 < most < step.resources.cores:
+                    raise CallError(
+                        f"max_cores {most} is less than the {step.resources.cores} cores {step.address} asks for",
+                        hint="0 is no cap",
+                    )
+            found[key] = (str(job.max_cores), str(most))
+        elif key == "start_after":
+            found[key] = _start_value(job, value, now_us)
+    return found
+
+
+def _whole(key: str, text: str, most: int) -> int:
+    if not text.isdecimal() or int(text) > most:
+        raise CallError(f"{key} is a whole number from 0 to {most}, not {text!r}")
+    return int(text)
+
+
+def _start_value(job: Job, value: Any, now_us: int) -> tuple[str, str]:
+    if value not in (None, "") and not isinstance(value, str):
+        raise CallError(f"start_after is a moment, not {value!r}")
+    text = (value or "").strip()
+    if text and read_moment(text) > now_us and job.started_us and job.paused_by != CLOCK:
+        raise IllegalMove(
+            f"J{job.id} has started already", hint=f"`farm pause J{job.id}` lets what runs finish"
+        )
+    return job.start_after, text
+
+
+def _set_job(
+    farm: Farm, job: Job, wanted: dict[str, tuple[str, str]], event: ActEvent, out: Outcome
+) -> str:
+    told = []
+    reason = event.reason or f"set by {event.who}"
+    for key, (old, new) in wanted.items():
+        if old == new:
+            continue
+        _state(farm, job, key, old, new, reason, event.who, event.now_us, out)
+        told.append(f"{key} is {new or 'not set'} (was {old or 'not set'})")
+    if "start_after" in wanted:
+        told += _start(farm, job, event, out)
+    return f"J{job.id}: {', '.join(told)}" if told else ""
+
+
+def _start(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> list[str]:
+    """Pauses or resumes the job as its new time says; a job somebody paused stays so."""
+    later = bool(job.start_after) and read_moment(job.start_after) > event.now_us
+    if later and (not job.paused or job.paused_by == CLOCK):
+        reason = starts_text(job.start_after)
+        if reason != job.reason or not job.paused:
+            old = "paused" if job.paused else ""
+            _state(farm, job, "paused", old, "paused", reason, CLOCK, event.now_us, out)
+        return [reason]
+    if not later and job.paused and job.paused_by == CLOCK:
+        reason = event.reason or f"set to start now by {event.who}"
+        _state(farm, job, "paused", "paused", "", reason, event.who, event.now_us, out)
+        return ["it starts now"]
+    return []
+
+
+def _state(
+    farm: Farm, job: Job, what: str, old: str, new: str, reason: str, who: str, now_us: int, out: Outcome
+) -> None:
+    row = JobStateRow(farm.next_seq(), job.id, now_us, what, old, new, reason, who)
+    out.rows.append(row)
+    apply_job_state(farm, row)
+
+
+def wake(farm: Farm, now_us: int, out: Outcome) -> None:
+    """Starts the jobs whose time has come; the next one is always at the front."""
+    starts = farm.starts
+    while starts and starts[0][0] <= now_us:
+        job = farm.jobs[starts[0][1]]
+        _state(farm, job, "paused", "paused", "", "its time has come", CLOCK, now_us, out)
+        note_rest(farm, job, now_us, out)
+
+
+# ---------------------------------------------------------------- steps
+
+
+def _changed_step(job: Job, step: Step, values: dict[str, Any]) -> StepSpec:
+    """The step's record with these fields set, checked with the rest of the job.
+
+    Raises:
+        CallError: A value is wrong; names the field.
+    """
+    record: dict[str, Any] = msgspec.to_builtins(step.spec)
+    for key, value in values.items():
+        _put(record, key, value)
+    try:
+        spec = msgspec.convert(record, StepSpec, strict=False)
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `$")
+        raise CallError(f"{path.rstrip('`').lstrip('.') or 'step'}: {text}") from error
+    if spec.version:
+        if not step.app:
+            raise CallError(f"version: {spec.renderer} has no application to constrain")
+        check_constraint(spec.version)
+    if "frames" in values and step.frames is None:
+        raise CallError(f"{step.address} is one unit without frames")
+    steps = tuple(spec if other is step else other.spec for other in job.steps)
+    try:
+        check_job(msgspec.structs.replace(job.spec, steps=steps))
+    except JobFileError as error:
+        where = error.path.partition("].")[2] or error.path
+        text = error.message.removeprefix(f"{error.path}: ")
+        raise CallError(f"{where}: {text}" if where else text, hint=error.hint) from error
+    return spec
+
+
+def _put(record: dict[str, Any], key: str, value: Any) -> None:
+    """Puts one value where its dotted key says; text is read as what the field is."""
+    table = next((name for name in _TABLES if key == name or key.startswith(name + ".")), None)
+    if table is not None:
+        holder = record
+        for part in table.split(".")[:-1]:
+            holder = holder.setdefault(part, {})
+        last = table.rpartition(".")[2]
+        if key == table:
+            holder[last] = _pairs(key, value)
+            return
+        entries = dict(holder.get(last, {}))
+        name = key[len(table) + 1 :]
+        if value in ("", None) or (table != "attributes" and str(value) == "0"):
+            entries.pop(name, None)
+        else:
+            entries[name] = value if table != "attributes" else str(value)
+        holder[last] = entries
+    elif key in _LISTS:
+        record[key] = [word for word in value.replace(",", " ").split() if word] if isinstance(value, str) else value
+    elif "." in key:
+        head, _, rest = key.partition(".")
+        inner = dict(record.get(head, {}))
+        inner[rest] = value
+        record[head] = inner
+    else:
+        record[key] = str(value) if key in _TEXTS and isinstance(value, int | float) else value
+
+
+def _pairs(key: str, value: Any) -> Any:
+    """A table given as text: ``nuke=1,maya=2``."""
+    if not isinstance(value, str):
+        return value
+    found: dict[str, str] = {}
+    for part in value.replace(",", " ").split():
+        name, equals, amount = part.partition("=")
+        if not equals or not name:
+            raise CallError(f"{key}: {part!r} is not NAME=VALUE", hint=f'e.g. {key}="nuke=1,maya=2"')
+        found[name] = amount
+    return found
+
+
+def _check_frames(farm: Farm, step: Step, spec: StepSpec) -> None:
+    """Refuses frames whose files somebody else writes.
+
+    Raises:
+        CallError: All frames would write one file, or another step of the job writes it.
+        IllegalMove: Another live job writes it.
+        FrameRangeError: They are too many.
+    """
+    wanted = spec.frame_range()
+    if wanted is None or step.frames is None or spec.frames == step.spec.frames:
+        return
+    added = wanted.difference(step.wanted or step.frames)
+    if not len(added):
+        return
+    try:
+        grown(step.frames, wanted)
+    except FrameRangeError as error:
+        raise CallError(f"frames: {error.message}", hint="submit a job of its own for the new frames") from error
+    for output in spec.outputs:
+        if len(wanted) > 1 and not has_frame_token(output.pattern):
+            raise CallError(f"all {len(wanted)} frames would write {output.pattern}", hint="a pattern needs ####")
+        for other in step.job.steps:
+            if other is not step and any(one.pattern == output.pattern for one in other.spec.outputs):
+                theirs = other.wanted or other.frames
+                if theirs is None or theirs.intersects(added):
+                    raise CallError(f"{other.address} writes {output.pattern} too")
+        writer = writer_of(farm, output.pattern, added, step.job)
+        if writer is not None:
+            raise IllegalMove(
+                f"{writer.address} is writing {output.pattern} now", hint="wait for it, or cancel it"
+            )
+
+
+def _set_step(farm: Farm, step: Step, spec: StepSpec, event: ActEvent, out: Outcome) -> str:
+    """Stores the new record and moves the frames that came or went; says what changed."""
+    if spec == step.spec:
+        return f"{step.address} is like that already"
+    changed = _differences(step.spec, spec)
+    units = step.units
+    before = step.wanted or step.frames
+    reason = event.reason or f"set by {event.who}"
+    row = StepEditRow(
+        farm.next_seq(), step.id, event.now_us, msgspec.json.encode(spec), reason, event.who
+    )  # fmt: skip
+    out.rows.append(row)
+    apply_step_edit(farm, row)
+    if before is not None and "frames" in {name for name, _, _ in changed}:
+        _move_frames(farm, step, before, units, event, out)
+    else:
+        settle(farm, step, event.now_us, out)
+    return f"{step.address}: " + ", ".join(f"{name} is {new} (was {old})" for name, old, new in changed)
+
+
+def _move_frames(
+    farm: Farm, step: Step, before: FrameRange, units: int, event: ActEvent, out: Outcome
+) -> None:
+    """Frames no longer wanted are canceled; those wanted again and those that are new are queued."""
+    now_us, who = event.now_us, event.who
+    frames, wanted = step.frames, step.wanted or step.frames
+    assert frames is not None and wanted is not None
+    gone = tuple(frames.index_of(frame) for frame in before.difference(wanted))
+    again = tuple(
+        index for index in map(frames.index_of, wanted.difference(before)) if index < units
+    )  # fmt: skip
+    added = tuple(range(units, step.units))
+    reason = event.reason or f"frames are {step.spec.frames} now, says {who}"
+    if gone:
+        olds = (RUNNING, QUEUED, BLOCKED, FAILED)
+        void_requests(farm, step, gone, olds, now_us, out)
+        for old in olds:
+            move(farm, step, gone, old, CANCELED, reason, who, now_us, out)
+    if again:
+        landing = BLOCKED if step.unmet else QUEUED
+        move(farm, step, again, CANCELED, landing, reason, who, now_us, out, fresh=True)
+    if added and not step.unmet:
+        if step.check_existing:
+            # As when a step unblocks: what is there already is looked at, and only the rest is rendered.
+            move(farm, step, None, BLOCKED, BLOCKED, "existing files are looked at first", "farm", now_us, out)
+            ask_verify(farm, step, added, "skip", step.job.user, now_us, out)
+        else:
+            move(farm, step, added, BLOCKED, QUEUED, reason, who, now_us, out)
+    settle(farm, step, now_us, out)
+
+
+def _differences(old: StepSpec, new: StepSpec) -> list[tuple[str, str, str]]:
+    """Fields that differ: name, old and new value in words."""
+    found: list[tuple[str, str, str]] = []
+    for name in StepSpec.__struct_fields__:
+        one, other = getattr(old, name), getattr(new, name)
+        if one == other:
+            continue
+        if isinstance(one, msgspec.Struct):
+            for field in one.__struct_fields__:
+                before, after = getattr(one, field), getattr(other, field)
+                if before != after:
+                    found.append((f"{name}.{field}", _shown(before), _shown(after)))
+        else:
+            found.append((name, _shown(one), _shown(other)))
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{key}={one}" for key, one in value.items()) or "none"
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    return "none" if value in ("", None) else str(value)
+

@@ -1,0 +1,224 @@
+"""The order of work: priority, then project, then user by their share of use, then age.
+
+What belongs here: the heaps that answer "what comes next" without looking at every job.  What may not: whether
+it fits a node (``farm.core.match``), or how use is charged (``farm.core.shares``).
+
+A shape (steps whose needs are alike) has a tier for each priority, a tier a heap of projects, a project one of
+users, a user one of steps.  The level of an account (its use, weighted) only ever grows, so an entry found at the
+top with an old level is put back with the new one and is never too low: no heap is ever rebuilt.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from heapq import heappop, heappush, heapreplace
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from farm.core.work import Step
+
+#: (-priority, project level, project, user level, user, job id, step index, step id, step): smaller goes first.
+Entry: TypeAlias = "tuple[int, int, str, int, str, int, int, int, Step]"
+
+
+class Account:
+    """Use of one project, or of one user within a project.
+
+    Attributes:
+        level: Inflated core-milliseconds divided by the weight; only grows.
+        credit: Inflated core-milliseconds charged too much, taken off the next charges.
+    """
+
+    __slots__ = ("credit", "level", "name", "used", "weight")
+
+    def __init__(self, name: str, weight: int) -> None:
+        self.name = name
+        self.weight = weight
+        self.level = 0
+        self.credit = 0
+        #: Core-milliseconds charged in all, not inflated and not weighted: what people are shown.
+        self.used = 0
+
+
+class Line:
+    """Steps of one user of one project in a tier, oldest job first."""
+
+    __slots__ = ("account", "group", "heap", "queued")
+
+    def __init__(self, account: Account, group: Group) -> None:
+        self.account = account
+        self.group = group
+        self.heap: list[tuple[int, int, int, Step]] = []
+        self.queued = False
+
+    def head(self) -> Step | None:
+        """The first step that has leasable units."""
+        heap = self.heap
+        while heap:
+            step = heap[0][3]
+            if step.line is self and step.leasable():
+                return step
+            heappop(heap)
+            if step.line is self:
+                step.line = None
+        return None
+
+
+class Group:
+    """Users of one project in a tier."""
+
+    __slots__ = ("account", "heap", "lines", "queued", "tier")
+
+    def __init__(self, account: Account, tier: Tier) -> None:
+        self.account = account
+        self.tier = tier
+        self.lines: dict[str, Line] = {}
+        self.heap: list[tuple[int, str, Line]] = []
+        self.queued = False
+
+    def head(self) -> Step | None:
+        """The first step of the user who used least."""
+        heap = self.heap
+        while heap:
+            level, name, line = heap[0]
+            step = line.head()
+            if step is None:
+                line.queued = False
+                heappop(heap)
+            elif line.account.level != level:
+                heapreplace(heap, (line.account.level, name, line))
+            else:
+                return step
+        return None
+
+
+class Tier:
+    """Projects in one priority of a shape."""
+
+    __slots__ = ("groups", "heap", "priority")
+
+    def __init__(self, priority: int) -> None:
+        self.priority = priority
+        self.groups: dict[str, Group] = {}
+        self.heap: list[tuple[int, str, Group]] = []
+
+    def head(self) -> Step | None:
+        """The first step of the project that used least."""
+        heap = self.heap
+        while heap:
+            level, name, group = heap[0]
+            step = group.head()
+            if step is None:
+                group.queued = False
+                heappop(heap)
+            elif group.account.level != level:
+                heapreplace(heap, (group.account.level, name, group))
+            else:
+                return step
+        return None
+
+
+class Queue:
+    """Steps of one shape that wait.  ``best`` remembers the head while nothing changed it."""
+
+    __slots__ = ("_best", "_negative", "_stale", "_tiers")
+
+    def __init__(self) -> None:
+        self._tiers: dict[int, Tier] = {}
+        #: Priorities with a tier, negated, so that the first comes first.
+        self._negative: list[int] = []
+        self._best: Entry | None = None
+        self._stale = True
+
+    def push(self, step: Step) -> None:
+        """Puts a step that has leasable units into its user's line, unless it is there."""
+        job = step.job
+        tier = self._tiers.get(job.priority)
+        if tier is None:
+            tier = self._tiers[job.priority] = Tier(job.priority)
+            insort(self._negative, -job.priority)
+        group = tier.groups.get(job.project)
+        if group is None or group.account is not job.project_account:
+            group = tier.groups[job.project] = Group(job.project_account, tier)
+        line = group.lines.get(job.user)
+        if line is None or line.account is not job.user_account:
+            line = group.lines[job.user] = Line(job.user_account, group)
+        if step.line is not line:
+            step.line = line
+            heappush(line.heap, (job.id, step.index, step.id, step))
+            self._stale = True
+        if not line.queued:
+            line.queued = True
+            heappush(group.heap, (line.account.level, job.user, line))
+            self._stale = True
+        if not group.queued:
+            group.queued = True
+            heappush(tier.heap, (group.account.level, job.project, group))
+            self._stale = True
+
+    def head(self) -> Entry | None:
+        """The first entry, the same object while it is still true; None when nothing waits."""
+        best = self._best
+        if best is not None and not self._stale:
+            step = best[8]
+            line = step.line
+            if (
+                line is not None
+                and line.account.level == best[3]
+                and line.group.account.level == best[1]
+                and line.group.tier.priority == -best[0]
+                and step.leasable()
+            ):
+                return best
+        self._stale = False
+        for negative in self._negative:
+            found = self._tiers[-negative].head()
+            if found is not None:
+                line = found.line
+                assert line is not None
+                group = line.group
+                self._best = (
+                    negative,
+                    group.account.level,
+                    group.account.name,
+                    line.account.level,
+                    line.account.name,
+                    found.job.id,
+                    found.index,
+                    found.id,
+                    found,
+                )
+                return self._best
+        self._best = None
+        return None
+
+    def each(self) -> Iterator[Step]:
+        """Every step that waits here, in no order that means anything."""
+        for tier in self._tiers.values():
+            for group in tier.groups.values():
+                for line in group.lines.values():
+                    for entry in line.heap:
+                        if entry[3].line is line and entry[3].leasable():
+                            yield entry[3]
+
+    def waiting(self) -> list[Step]:
+        """Every step that waits here, in the order it would come now (for explanations, not for the hot path)."""
+        found: dict[int, tuple[tuple[int, int, str, int, str, int, int, int], Step]] = {}
+        for priority, tier in self._tiers.items():
+            for group in tier.groups.values():
+                for line in group.lines.values():
+                    for job_id, index, step_id, step in line.heap:
+                        if step.line is line and step.leasable():
+                            key = (
+                                -priority,
+                                group.account.level,
+                                group.account.name,
+                                line.account.level,
+                                line.account.name,
+                                job_id,
+                                index,
+                                step_id,
+                            )
+                            found[step_id] = (key, step)
+        return [step for _, step in sorted(found.values(), key=lambda pair: pair[0])]

@@ -1,0 +1,240 @@
+"""Reservations and preemption: large requests get their turn, small work fills the time until then.
+
+What belongs here: noticing that a step was overtaken because it fits nowhere, keeping a node for it, saying what
+may still start there, and (where the policy says so) stopping work of lower priority.  What may not: the order of
+work.  Nothing here is stored: after a restart it is worked out again.
+"""
+
+from __future__ import annotations
+
+from farm.core.apply import QUEUED, RUNNING
+from farm.core.dependencies import move
+from farm.core.match import able_nodes, excluded, lack, refused
+from farm.core.openings import free_vram
+from farm.core.outcome import Outcome, StopCommand
+from farm.core.pace import chunk_us, frame_us, known, left_us
+from farm.core.state import Attempt, Farm, Node, Reservation, Shape, Step
+from farm.model.states import AttemptKind
+
+#: A step that was not overtaken for so long is no longer noted.
+FORGET_US = 60_000_000
+#: Reservations made in one look at most: each looks at every able node.
+PER_LOOK = 4
+
+
+def note_passed(farm: Farm, steps: list[Step], now_us: int) -> None:
+    """Notes that work behind these steps was leased while they fitted no free node; empties the list."""
+    for step in steps:
+        since = farm.passed.get(step.id)
+        farm.passed[step.id] = (since[0] if since is not None else now_us, now_us)
+    steps.clear()
+
+
+def note_leased(farm: Farm, step: Step, node: Node) -> None:
+    """A step got a lease: it waits no longer, or (on the node kept for it) goes on waiting for the next."""
+    kept = farm.reservations.get(step.id)
+    if kept is not None:
+        _drop(farm, kept)
+        if kept.node_id == node.id:
+            return
+    farm.passed.pop(step.id, None)
+
+
+def room_before(farm: Farm, node: Node, step: Step, now_us: int) -> int:
+    """How long work of a step may run on a reserved node: 0 = as long as it likes, -1 = not at all."""
+    kept = node.reserved
+    if kept is None or kept.step_id == step.id:
+        return 0
+    owner = farm.steps.get(kept.step_id)
+    if owner is None or step.job.priority > owner.job.priority or _beside(farm, node, step, owner, kept, now_us):
+        return 0
+    if kept.preempts or not known(step):
+        return -1
+    left = kept.at_us - now_us
+    return left if left > 0 else -1
+
+
+def _beside(farm: Farm, node: Node, step: Step, owner: Step, kept: Reservation, now_us: int) -> bool:
+    """Whether both fit together, with what will still run when the node is due."""
+    need, other, total = step.resources, owner.resources, node.facts.total
+    if step.whole or owner.whole or (need.gpus and other.gpus) or (need.tokens and other.tokens):
+        return False
+    stay = [attempt for attempt in node.attempts.values() if now_us + left_us(attempt, now_us) > kept.at_us]
+    return (
+        need.cores + other.cores + sum(attempt.cores for attempt in stay) <= total.cores
+        and need.ram_mib + other.ram_mib + sum(attempt.ram_mib for attempt in stay) <= total.ram_mib
+        and need.disk_mib + other.disk_mib + sum(attempt.disk_mib for attempt in stay) <= total.disk_mib
+    )
+
+
+# ---------------------------------------------------------------- looking after them, at ticks
+
+
+def review(farm: Farm, now_us: int, out: Outcome) -> None:
+    """Drops reservations that lost their reason, makes those that are due, preempts where allowed."""
+    for kept in list(farm.reservations.values()):
+        step, node = farm.steps.get(kept.step_id), farm.nodes.get(kept.node_id)
+        if step is None or node is None or not node.live or not step.leasable() or step.shape is None:
+            _drop(farm, kept)
+        elif refused(step.shape, node) or excluded(farm, step, node):
+            _drop(farm, kept)
+        elif not kept.preempts:
+            kept.at_us = max(now_us, _room_at(farm, node, step.shape, now_us))
+    if farm.policy.preempt.on:
+        _note_waiting(farm, now_us)
+    if not farm.passed:
+        return
+    policy, due = farm.policy, []
+    for step_id, (since_us, last_us) in list(farm.passed.items()):
+        step = farm.steps.get(step_id)
+        if step is None or now_us - last_us > FORGET_US or not step.leasable():
+            del farm.passed[step_id]
+        elif step_id not in farm.reservations:
+            waited_s = (now_us - since_us) / 1e6
+            if waited_s >= policy.reserve_after_s:
+                due.append((step, False))
+            elif policy.preempt.on and waited_s >= policy.preempt.after_s:
+                due.append((step, True))
+    due.sort(key=lambda pair: _order(pair[0]))
+    for step, only_preempt in due[:PER_LOOK]:
+        if policy.preempt.on and _preempt(farm, step, now_us, out):
+            continue
+        if not only_preempt and len(farm.reservations) < policy.reservations:
+            _reserve(farm, step, now_us)
+
+
+def _order(step: Step) -> tuple[object, ...]:
+    job = step.job
+    return (-job.priority, job.project_account.level, job.user_account.level, job.id, step.index, step.id)
+
+
+def _note_waiting(farm: Farm, now_us: int) -> None:
+    """With preemption on, the first of each shape is noted too when it merely finds everything taken."""
+    waiting = []
+    for shape in farm.busy.values():
+        head = shape.head()
+        if head is not None and not any(bucket.scores.get(shape.id) for bucket in farm.buckets.values()):
+            waiting.append(head[8])
+    note_passed(farm, waiting, now_us)
+
+
+def _drop(farm: Farm, kept: Reservation) -> None:
+    farm.reservations.pop(kept.step_id, None)
+    node = farm.nodes.get(kept.node_id)
+    if node is not None and node.reserved is kept:
+        node.reserved = None
+
+
+def _keep(farm: Farm, step: Step, node: Node, at_us: int, now_us: int, *, preempts: bool) -> None:
+    kept = Reservation(step.id, node.id, at_us, now_us, preempts)
+    farm.reservations[step.id] = kept
+    node.reserved = kept
+
+
+def _candidates(farm: Farm, step: Step) -> list[Node]:
+    failures = step.node_failures
+    return [
+        node
+        for node in able_nodes(farm, step)
+        if node.reserved is None and not node.closed and not (failures and excluded(farm, step, node))
+    ]
+
+
+def _reserve(farm: Farm, step: Step, now_us: int) -> None:
+    """Keeps the node that will have room first."""
+    shape = step.shape
+    if shape is None:
+        return
+    best: tuple[int, int, Node] | None = None
+    for node in _candidates(farm, step):
+        at_us = _room_at(farm, node, shape, now_us)
+        if best is None or (at_us, node.id) < best[:2]:
+            best = (at_us, node.id, node)
+    if best is not None:
+        _keep(farm, step, best[2], best[0], now_us, preempts=False)
+
+
+def _room_at(farm: Farm, node: Node, shape: Shape, now_us: int) -> int:
+    """When the node is expected to have room for the shape."""
+    if not lack(shape, node):
+        return now_us
+    ends = sorted((left_us(attempt, now_us), attempt.id) for attempt in node.attempts.values())
+    if not ends:
+        return now_us
+    if shape.whole:
+        return now_us + ends[-1][0]
+    gone: list[Attempt] = []
+    for left, number in ends:
+        gone.append(node.attempts[number])
+        if _fits_without(shape, node, gone):
+            return now_us + left
+    return now_us + ends[-1][0]
+
+
+def _fits_without(shape: Shape, node: Node, gone: list[Attempt]) -> bool:
+    """Whether the shape fits once these attempts have ended."""
+    need = shape.requires
+    if shape.whole and len(gone) < len(node.attempts):
+        return False
+    if need.cores > node.cores_free + sum(attempt.cores for attempt in gone):
+        return False
+    if need.ram_mib > node.ram_free + sum(attempt.ram_mib for attempt in gone):
+        return False
+    if need.disk_mib > node.disk_free + sum(attempt.disk_mib for attempt in gone):
+        return False
+    for name, count in need.tokens.items():
+        if count > node.tokens_free.get(name, 0) + sum(attempt.tokens.get(name, 0) for attempt in gone):
+            return False
+    if not need.gpus:
+        return True
+    freed = {index for attempt in gone for index in attempt.gpus}
+    memory = [gpu.vram_mib for gpu in node.facts.gpus if gpu.index in freed]
+    return sum(size >= need.vram_mib for size in (*free_vram(node), *memory)) >= need.gpus
+
+
+# ---------------------------------------------------------------- preemption
+
+
+def _preempt(farm: Farm, step: Step, now_us: int, out: Outcome) -> bool:
+    """Makes room on the node where that costs least; False when no node can be freed so."""
+    rule, shape = farm.policy.preempt, step.shape
+    most = step.job.priority - rule.gap
+    best: tuple[int, int, Node, list[Attempt]] | None = None
+    for node in _candidates(farm, step):
+        victims = _victims(node, shape, most, now_us) if shape is not None else None
+        if victims is not None:
+            cost = sum((now_us - attempt.started_us) * attempt.share_ppm for attempt in victims)
+            if best is None or (cost, node.id) < best[:2]:
+                best = (cost, node.id, node, victims)
+    if best is None:
+        return False
+    _, _, node, victims = best
+    at_us = now_us
+    reason = f"preempted by {step.address} (priority {step.job.priority})"
+    for attempt in victims:
+        if rule.at == "now":
+            units = tuple(attempt.open)
+            move(farm, attempt.step, units, RUNNING, QUEUED, reason, "farm", now_us, out)
+        else:
+            at_us = max(at_us, now_us + frame_us(attempt.step, next(iter(attempt.open), 0), node))
+            out.commands.append(
+                StopCommand(node.id, attempt.id, reason, tuple(attempt.open), take_back=True)
+            )
+    _keep(farm, step, node, at_us, now_us, preempts=True)
+    return True
+
+
+def _victims(node: Node, shape: Shape, most: int, now_us: int) -> list[Attempt] | None:
+    """The attempts to stop so that the shape fits, least work lost first; None when that is not enough."""
+    loose = [
+        attempt
+        for attempt in node.attempts.values()
+        if attempt.kind is AttemptKind.RENDER and attempt.open and attempt.step.job.priority <= most
+    ]
+    loose.sort(key=lambda attempt: (now_us - attempt.started_us, attempt.id))
+    chosen: list[Attempt] = []
+    for attempt in loose:
+        chosen.append(attempt)
+        if _fits_without(shape, node, chosen):
+            return chosen
+    return None

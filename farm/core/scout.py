@@ -1,0 +1,74 @@
+"""Scout frames: a few frames of every step first, then the job waits until somebody says that it may go on.
+
+What belongs here: when scouting is over, and what people are told to decide by.  What may not: which frames are
+scouts (``farm.core.sequence``), and the forecast itself (``farm.core.forecast``).
+"""
+
+from __future__ import annotations
+
+from farm.core.apply import BLOCKED, DONE, FAILED, QUEUED, RUNNING, apply_job_state
+from farm.core.outcome import Outcome
+from farm.core.rows import JobStateRow
+from farm.core.state import Farm, Job, Step
+from farm.model.money import usd_text
+
+#: Who pauses a job when its scout frames are done.
+SCOUT = "scout"
+
+
+def review(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
+    """Ends scouting once no scout frame is left to do, and pauses the job when there is more to render.
+
+    Steps that still wait for others are not waited for: they cannot start before those are rendered whole.  A
+    job that is paused is looked at again when it goes on.
+    """
+    if not job.scouting or job.paused or any(_busy(step) for step in job.steps):
+        return
+    row = JobStateRow(farm.next_seq(), job.id, now_us, "scout", "scouting", "", "its scout frames are final", SCOUT)
+    out.rows.append(row)
+    left = sum(sum(step.counts[: RUNNING + 1]) for step in job.steps if step.frames is not None)
+    reason = _reason(farm, job, left, now_us) if left else ""
+    apply_job_state(farm, row)
+    if left:
+        pause = JobStateRow(farm.next_seq(), job.id, now_us, "paused", "", "paused", reason, SCOUT)
+        out.rows.append(pause)
+        apply_job_state(farm, pause)
+
+
+def _busy(step: Step) -> bool:
+    """Whether a scout frame (or a step without frames) can still come to something by itself."""
+    if step.frames is None:
+        return bool(step.counts[QUEUED] or step.counts[RUNNING])
+    state = step.state
+    if step.counts[RUNNING]:
+        return True
+    waits = step.counts[BLOCKED] and not step.unmet
+    return any(state[unit] == QUEUED or (waits and state[unit] == BLOCKED) for unit in step.scouts)
+
+
+def _reason(farm: Farm, job: Job, left: int, now_us: int) -> str:
+    done = failed = 0
+    for step in job.steps:
+        done += sum(step.state[unit] == DONE for unit in step.scouts)
+        failed += sum(step.state[unit] == FAILED for unit in step.scouts)
+    told = f"{done} scout frames are done" + (f", {failed} failed" if failed else "")
+    return f"{told}; {left} frames are left: {_estimate(farm, job, now_us)}; `farm resume J{job.id}` renders them"
+
+
+def _estimate(farm: Farm, job: Job, now_us: int) -> str:
+    """What the rest will take, in words: from the mean of the frames that are done."""
+    core_us = nano = mean_us = known = 0
+    for step in job.steps:
+        if not step.done_timed:
+            continue
+        left = sum(step.counts[: RUNNING + 1])
+        mean = step.busy_us // step.done_timed
+        known, mean_us = known + step.done_timed, mean_us + step.busy_us
+        core_us += mean * left * max(1, step.resources.cores)
+        nano += (step.spend_nano - step.waste_nano) * left // step.done_timed
+    if not known:
+        return "none was timed, so what they will take is not known"
+    return (
+        f"{mean_us / known / 1e6:.1f} s a frame, about {core_us / 3.6e9:.2f} core-hours "
+        f"and {usd_text(nano)} USD more"
+    )

@@ -1,0 +1,466 @@
+"""What every SQL database does alike: rows into tables and the journal, history into segments, reads.
+
+What belongs here: statements (marks are ``?``) and what they mean together.  What must not: connections,
+transactions and foreign exceptions, which each database's own module has; nor the meaning of a row.
+
+Hot kinds of rows of a commit are one blob in one row of ``journal``.  A commit with a checkpoint moves the
+journal up to it into ``segments``, by step, in the same transaction: a restart reads the journal alone,
+people's questions read a few segments.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import starmap
+from operator import attrgetter, lt
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+from msgspec.structs import astuple
+
+from farm.broker.ports import KeyRecord
+from farm.core.checkpoint import BEFORE_ALL, GroundRow, Stored
+from farm.core.rows import (
+    AnyRow,
+    CheckpointRow,
+    HistoryRow,
+    JobStateRow,
+    LeaseRow,
+    NodeMapRow,
+    Row,
+    StepMapRow,
+)
+from farm.model.errors import StorageError
+from farm.storage.journal import (
+    TOLD,
+    Regrouping,
+    Segment,
+    Told,
+    concerning,
+    decode_rows,
+    encode_rows,
+    reach,
+)
+from farm.storage.merge import merge_by_seq
+from farm.storage.openings import open_leases
+from farm.storage.tables import BY_ROW, GROUND, JOURNALED, TABLES, insert_sql, select_sql, upsert_sql
+
+#: Journal entries fetched at once in a replay: enough to make a statement's cost vanish, few enough to hold.
+PAGE = 64
+#: Rows handed on at once, once there are as many.
+PAGE_ROWS = 2_000
+#: What a store raises for values that do not fit: too large, not text that can be written.
+VALUE_ERRORS = (OverflowError, ValueError, TypeError)
+
+#: A statement and the values of each time it runs.
+Work = tuple[str, Iterable[Sequence[Any]]]
+
+_INSERTS: dict[type[Row], tuple[int, str]] = {
+    table.row: (place, insert_sql(table)) for place, table in enumerate(TABLES)
+}
+_JOURNALED = frozenset(JOURNALED)
+_SEQ = attrgetter("seq")
+_PUT_ENTRY = "INSERT INTO journal (id, seq_last, at_us, blob) VALUES (?, ?, ?, ?)"
+_PUT_SEGMENT = upsert_sql("segments", Segment.__struct_fields__, None)
+_DROP_ENTRIES = "DELETE FROM journal WHERE id <= ?"
+_PUT_META = upsert_sql("meta", ("name", "value"), "name")
+_KEY_FIELDS = KeyRecord.__struct_fields__
+_PUT_KEY = upsert_sql("keys", _KEY_FIELDS, "public", counter="n")
+_PUT_INVITE = upsert_sql("invites", ("name", "record"), "name", counter="n")
+
+R = TypeVar("R", bound=Row)
+
+
+class SqlStore(ABC):
+    """A ``farm.broker.ports.Store`` on some SQL database.
+
+    Used by one thread at a time; it may be opened in one thread and used in another.
+    """
+
+    #: What messages call it.
+    label: str
+    #: Number of the last row in the journal, None while it is not known.
+    _end: int | None = None
+
+    # -- what each database has of its own --
+
+    @abstractmethod
+    def _query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Rows of a SELECT.
+
+        Raises:
+            StorageError: It is closed, or the database failed.
+        """
+
+    @abstractmethod
+    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
+        """Runs statements in one durable transaction, or none; ``then`` may read what they left and add more.
+
+        Raises:
+            StorageError: It is closed, an earlier one failed, or this one did.
+        """
+
+    @abstractmethod
+    def _refuse(self, trouble: StorageError) -> None:
+        """Takes no more changes and raises it: a commit failed before it reached the database."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends it; may be called again."""
+
+    # -- writing --
+
+    def commit(self, rows: Sequence[AnyRow]) -> None:
+        """Stores all rows in one durable transaction, or none.
+
+        After a failure nothing of this commit shows and every further commit is refused until the
+        database is opened anew.  One exception no store can take back: when the disk itself reports that
+        writing through failed, the transaction may show whole after opening anew.
+
+        Raises:
+            StorageError: The disk is full or broken, or a row contradicts what is stored.
+        """
+        hot = [row for row in rows if type(row) in _JOURNALED]
+        work: list[Work] = []
+        then: Callable[[], Iterable[Work]] | None = None
+        split = None
+        if len(hot) != len(rows):
+            checkpoints = [row for row in rows if type(row) is CheckpointRow]
+            if checkpoints:
+                split = max(row.seq for row in checkpoints)
+                then = self._compacting(split)
+            work = _table_work(rows)
+        end = self._end
+        try:
+            for entry in _entries(hot, split):
+                if end is None:
+                    end = self._journal_end()
+                if entry[0] <= end:
+                    raise StorageError(f"{self.label} has rows up to {end}; {entry[0]} comes too late")
+                end = entry[1]
+                work.append((_PUT_ENTRY, (entry,)))
+        except VALUE_ERRORS as error:
+            self._refuse(StorageError(f"{self.label} cannot hold a value of a row: {error}"))
+        except StorageError as error:
+            self._refuse(error)
+        if not work:
+            self._write(())
+            return
+        self._write(work, then)
+        self._end = end
+
+    def _journal_end(self) -> int:
+        """The number of the last row that is or was in the journal."""
+        last = BEFORE_ALL
+        for sql in (
+            "SELECT seq_last FROM journal ORDER BY id DESC LIMIT 1",
+            "SELECT id FROM segments ORDER BY id DESC LIMIT 1",
+        ):
+            last = max(last, *(row[0] for row in self._query(sql)), BEFORE_ALL)
+        return last
+
+    def _compacting(self, seq: int) -> Callable[[], Iterable[Work]]:
+        """Moves the journal up to a checkpoint into segments."""
+        earlier = self._checkpoint()
+
+        def work() -> Iterator[Work]:
+            groups = Regrouping(open_leases(earlier) if earlier is not None else ())
+            for number, blob in self._entries_between(None, seq):
+                groups.add(blob, f"{self.label}, journal entry {number}")
+            yield _PUT_SEGMENT, map(astuple, groups.finish())
+            yield _DROP_ENTRIES, [(seq,)]
+
+        return work
+
+    def _entries_between(self, after: int | None, until: int | None) -> Iterator[tuple[int, bytes]]:
+        """Number and blob of journal entries in order.
+
+        Page by page, so that no statement stays open between: one would keep SQLite's log from being reset.
+        """
+        if after is None:
+            after = -(2**63)
+        rest = "" if until is None else f" AND id <= {int(until)}"
+        sql = f"SELECT id, blob FROM journal WHERE id > ?{rest} ORDER BY id LIMIT {PAGE}"
+        while page := self._query(sql, (after,)):
+            yield from page
+            if len(page) < PAGE:
+                return
+            after = page[-1][0]
+
+    # -- restart --
+
+    def load(self) -> Stored:
+        """Reads what a restart starts from, less the rows to replay."""
+        checkpoint = self._checkpoint()
+        last = self._last_seq()
+        if checkpoint is None:
+            return Stored(None, [], [], [], last)
+        return Stored(
+            checkpoint,
+            self._ground("seq <= ?", checkpoint.seq),
+            self._rows(NodeMapRow, "ORDER BY node_id"),
+            self._rows(StepMapRow, "ORDER BY step_id"),
+            last,
+        )
+
+    def _checkpoint(self) -> CheckpointRow | None:
+        found = self._rows(CheckpointRow, "ORDER BY seq DESC LIMIT 1")
+        return found[0] if found else None
+
+    def _ground(self, where: str, seq: int) -> list[GroundRow]:
+        rows: list[Any] = []
+        for kind in GROUND:
+            rows += self._rows(kind, f"WHERE {where} ORDER BY {BY_ROW[kind].key}", (seq,))
+        rows.sort(key=_SEQ)
+        return rows
+
+    def _last_seq(self) -> int:
+        """The greatest ``seq`` of any row, 0 when there is none."""
+        last = 0
+        for table in TABLES:
+            if table.latest:  # few rows, in no order of seq
+                sql = f"SELECT max(seq) FROM {table.name}"
+            else:
+                sql = f'SELECT seq FROM {table.name} ORDER BY "{table.key}" DESC LIMIT 1'
+            last = max(last, *(row[0] or 0 for row in self._query(sql)), 0)
+        return max(last, self._journal_end())
+
+    def replay(self, after_seq: int) -> Iterator[AnyRow]:
+        """Every row that changes the farm with ``seq`` greater than that, in order of ``seq``.
+
+        Rows that a checkpoint has settled come too when asked for, but those of no use any more.
+        """
+        self._query("SELECT 1")
+        return merge_by_seq(
+            self._segment_pages(after_seq), self._journal_pages(after_seq), self._ground_page(after_seq)
+        )
+
+    def _ground_page(self, after_seq: int) -> Iterator[list[Any]]:
+        rows = self._ground("seq > ?", after_seq)
+        if rows:
+            yield rows
+
+    def _journal_pages(self, after_seq: int) -> Iterator[list[Any]]:
+        """Rows of the journal: one entry may lie on both sides, the rest are read as they are."""
+        spanning = self._query(
+            "SELECT id, blob FROM journal WHERE id <= ? ORDER BY id DESC LIMIT 1", (after_seq,)
+        )
+        for number, blob in spanning:
+            rows = [row for row in self._decode_entry(number, blob) if row.seq > after_seq]
+            if rows:
+                yield rows
+        page: list[Any] = []
+        for number, blob in self._entries_between(after_seq, None):
+            page += self._decode_entry(number, blob)
+            if len(page) >= PAGE_ROWS:
+                yield page
+                page = []
+        if page:
+            yield page
+
+    def _segment_pages(self, after_seq: int) -> Iterator[list[Any]]:
+        """Rows of segments in order, though segments of several steps overlap."""
+        found = self._query(
+            "SELECT id, seq_first FROM segments WHERE id > ? ORDER BY seq_first", (after_seq,)
+        )
+        held: list[Any] = []
+        for at, (number, _) in enumerate(found):
+            ((blob,),) = self._query("SELECT blob FROM segments WHERE id = ?", (number,))
+            held += self._decode_segment(number, blob)
+            held.sort(key=_SEQ)
+            until = found[at + 1][1] if at + 1 < len(found) else None
+            ready = [row for row in held if row.seq > after_seq and (until is None or row.seq < until)]
+            held = [row for row in held if until is not None and row.seq >= until]
+            if ready:
+                yield ready
+
+    def _decode_entry(self, number: int, blob: bytes) -> list[Any]:
+        return decode_rows(blob, f"{self.label}, journal entry {number}")
+
+    def _decode_segment(self, number: int, blob: bytes) -> list[Any]:
+        return decode_rows(blob, f"{self.label}, segment {number}")
+
+    # -- reading history --
+
+    def step_history(self, step_id: int, units: tuple[int, int] | None) -> list[Told]:
+        """Leases, results and moves of a step in order of ``seq``.
+
+        Args:
+            step_id: Which step.
+            units: First and last unit asked for: what concerns them, and all results of their attempts;
+                None = everything.
+        """
+        if units is None:
+            return self._told(step_id, self._segments("WHERE step_id = ? ORDER BY id", step_id))
+        low, high = units
+        overlap = "WHERE step_id = ? AND unit_low <= ? AND unit_high >= ? ORDER BY id"
+        rows = self._told(step_id, self._segments(overlap, step_id, high, low))
+        wide_low, wide_high = reach(rows, low, high)
+        if (wide_low, wide_high) != (low, high):
+            rows = self._told(step_id, self._segments(overlap, step_id, wide_high, wide_low))
+        return concerning(rows, low, high)
+
+    def recent_history(self, step_id: int, leases: int) -> list[Told]:
+        """The newest so many leases of a step with what became of them, in order of ``seq``."""
+        rows = self._told(step_id, ())
+        numbers = self._query("SELECT id FROM segments WHERE step_id = ? ORDER BY id DESC", (step_id,))
+        for (number,) in numbers:
+            if sum(type(row) is LeaseRow for row in rows) >= leases:
+                break
+            rows = [*self._told_of(self._segments("WHERE id = ?", number)), *rows]
+        held = [row.id for row in rows if type(row) is LeaseRow][-leases:] if leases > 0 else []
+        wanted = set(held)
+        return [
+            row
+            for row in rows
+            if (row.id if type(row) is LeaseRow else getattr(row, "attempt_id", None)) in wanted
+        ]
+
+    def bulks_of_step(self, step_id: int) -> list[Any]:
+        """Moves of many units of a step at once, in order of ``seq``."""
+        rows = self._told(step_id, self._segments("WHERE step_id = ? AND bulks > 0 ORDER BY id", step_id))
+        return [row for row in rows if hasattr(row, "fresh")]
+
+    def recent_leases(self, limit: int) -> list[LeaseRow]:
+        """The newest lease rows, oldest of them first."""
+        if limit <= 0:
+            return []
+        found: list[LeaseRow] = [
+            row
+            for number, blob in self._entries_between(None, None)
+            for row in self._decode_entry(number, blob)
+            if type(row) is LeaseRow
+        ]
+        before = 2**63 - 1
+        while len(found) < limit:
+            page = self._query(
+                "SELECT id, step_id, blob FROM segments WHERE id < ? ORDER BY id DESC LIMIT 8", (before,)
+            )
+            if not page:
+                break
+            before = page[-1][0]
+            for number, step_id, blob in page:
+                if step_id:
+                    found += [row for row in self._decode_segment(number, blob) if type(row) is LeaseRow]
+        if before < 2**63 - 1 and found:
+            # Segments of one checkpoint overlap: some may have ended after the oldest that is wanted.
+            found.sort(key=_SEQ)
+            oldest = found[-limit:][0].seq
+            for number, blob in self._query(
+                "SELECT id, blob FROM segments WHERE id < ? AND id > ? AND step_id > 0", (before, oldest)
+            ):
+                found += [row for row in self._decode_segment(number, blob) if type(row) is LeaseRow]
+        found.sort(key=_SEQ)
+        return found[-limit:]
+
+    def _segments(self, rest: str, *values: int) -> Iterator[list[Any]]:
+        for number, blob in self._query(f"SELECT id, blob FROM segments {rest}", values):
+            yield self._decode_segment(number, blob)
+
+    @staticmethod
+    def _told_of(segments: Iterable[list[Any]]) -> list[Told]:
+        return [row for rows in segments for row in rows if type(row) in TOLD]
+
+    def _told(self, step_id: int, segments: Iterable[list[Any]]) -> list[Told]:
+        rows = self._told_of(segments)
+        for number, blob in self._entries_between(None, None):
+            rows += [
+                row
+                for row in self._decode_entry(number, blob)
+                if type(row) in TOLD and row.step_id == step_id
+            ]
+        return rows
+
+    def history(self, job_id: int, before_us: int, limit: int) -> list[HistoryRow]:
+        """Newest first; ``job_id`` 0 = the whole farm; ``before_us`` 0 = from now."""
+        tests, values = [], []
+        if job_id:
+            tests.append("job_id = ?")
+            values.append(job_id)
+        if before_us:
+            tests.append("at_us < ?")
+            values.append(before_us)
+        where = f"WHERE {' AND '.join(tests)} " if tests else ""
+        return self._rows(HistoryRow, where + "ORDER BY seq DESC LIMIT ?", (*values, max(0, limit)))
+
+    def job_states(self, job_id: int, limit: int) -> list[JobStateRow]:
+        """Newest first."""
+        return self._rows(JobStateRow, "WHERE job_id = ? ORDER BY seq DESC LIMIT ?", (job_id, max(0, limit)))
+
+    def _rows(self, kind: type[R], rest: str, values: Sequence[int] = ()) -> list[R]:
+        return list(starmap(kind, self._query(select_sql(BY_ROW[kind], rest), values)))
+
+    # -- names, keys, invitations --
+
+    def meta(self, name: str) -> str | None:
+        """A stored value (``farm_id`` ...)."""
+        found = self._query("SELECT value FROM meta WHERE name = ?", (name,))
+        return str(found[0][0]) if found else None
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Stores a value durably."""
+        self._write([(_PUT_META, [(name, value)])])
+
+    def keys(self) -> list[KeyRecord]:
+        """All known keys, revoked ones included, in the order they were first added."""
+        columns = ", ".join(f'"{name}"' for name in _KEY_FIELDS)
+        found = self._query(f"SELECT {columns} FROM keys ORDER BY n")
+        records = (dict(zip(_KEY_FIELDS, row, strict=True)) for row in found)
+        return [msgspec.convert(record, KeyRecord, strict=False) for record in records]
+
+    def put_key(self, key: KeyRecord) -> None:
+        """Adds or replaces a key durably."""
+        values = [int(value) if isinstance(value, bool) else value for value in astuple(key)]
+        self._write([(_PUT_KEY, [values])])
+
+    def invites(self) -> list[bytes]:
+        """Stored invitation records (opaque to the store), in the order they were first added."""
+        return [bytes(record) for (record,) in self._query("SELECT record FROM invites ORDER BY n")]
+
+    def put_invite(self, name: str, record: bytes) -> None:
+        """Adds or replaces an invitation record durably; ``name`` is the hash of its secret."""
+        self._write([(_PUT_INVITE, [(name, record)])])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _table_work(rows: Sequence[AnyRow]) -> list[Work]:
+    """Statements for rows that have a table: what is referred to goes first, whatever their order."""
+    groups: defaultdict[type[Row], list[AnyRow]] = defaultdict(list)
+    for row in rows:
+        if type(row) not in _JOURNALED:
+            groups[type(row)].append(row)
+    work = sorted((*_INSERTS[kind], group) for kind, group in groups.items())
+    return [(sql, map(astuple, group)) for _, sql, group in work]
+
+
+def _entries(rows: list[Any], split: int | None) -> Iterator[tuple[int, int, int, bytes]]:
+    """Journal entries of a commit's rows: one, or two where a checkpoint stands between them.
+
+    Raises:
+        StorageError: Two rows have the same number.
+    """
+    if not rows:
+        return
+    seqs = [row.seq for row in rows]
+    if not all(map(lt, seqs, seqs[1:])):
+        rows = sorted(rows, key=_SEQ)
+        seqs = [row.seq for row in rows]
+        if not all(map(lt, seqs, seqs[1:])):
+            raise StorageError("two rows of a commit have the same number")
+    at_us = time.time_ns() // 1000
+    if split is not None and seqs[0] <= split < seqs[-1]:
+        cut = next(at for at, seq in enumerate(seqs) if seq > split)
+        yield seqs[0], seqs[cut - 1], at_us, encode_rows(rows[:cut])
+        rows, seqs = rows[cut:], seqs[cut:]
+    yield seqs[0], seqs[-1], at_us, encode_rows(rows)
