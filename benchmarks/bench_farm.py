@@ -17,7 +17,6 @@ import multiprocessing
 import os
 import select
 import shutil
-import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,8 @@ from common import cpu_by_thread_us
 from farm.broker.app import restore_core
 from farm.broker.ports import KeyRecord
 from farm.config.places import Endpoint, Places, read_endpoint
+from farm.core.checkpoint import BEFORE_ALL
+from farm.core.rows import LeaseRow, ResultRow, StaleRow
 from farm.core.state import Settings
 from farm.model.nodes import NodeFacts
 from farm.model.resources import Resources
@@ -42,7 +43,7 @@ from farm.protocol.codec import agent_codec, encode
 from farm.protocol.common import HelloMsg, WelcomeMsg
 from farm.protocol.session import PeerSession, Phase
 from farm.sdk.client import Farm
-from farm.storage.sqlite import SqliteStore
+from farm.storage.sqlite import SqliteReader, SqliteStore
 from farm.transport.keys import KeyPair, generate_keypair
 from farm.transport.sockets import client_socket, new_context
 
@@ -214,28 +215,29 @@ def job_file(name: str, frames: int, *, project: str = "demo", priority: int = 5
 
 
 def _audit_rows(database: Path, units: int) -> Iterator[str]:
-    """Looks at the rows with plain SQL, as anybody could."""
-    db = sqlite3.connect(database)
-    try:
-        done, running = UnitState.DONE.value, UnitState.RUNNING.value
-
-        def count(sql: str, *values: int) -> int:
-            return int(db.execute(sql, values).fetchone()[0])
-
-        finished = "SELECT step_id, unit FROM results WHERE old = ? AND new = ?"
-        once = count(f"SELECT count(*) FROM (SELECT DISTINCT * FROM ({finished}))", running, done)
-        rows = count(f"SELECT count(*) FROM ({finished})", running, done)
-        leases = count("SELECT count(*) FROM leases")
-        closed = count("SELECT count(DISTINCT attempt_id) FROM results WHERE closes = 1")
-        stale = count("SELECT count(*) FROM stale")
-    finally:
-        db.close()
+    """Looks at the rows, in the journal and in the history made of it."""
+    done, running = UnitState.DONE.value, UnitState.RUNNING.value
+    finished: list[tuple[int, int]] = []
+    leases = stale = 0
+    closed = set()
+    with SqliteReader(database) as store:
+        for row in store.replay(BEFORE_ALL):
+            if type(row) is LeaseRow:
+                leases += 1
+            elif type(row) is ResultRow:
+                if (row.old, row.new) == (running, done):
+                    finished.append((row.step_id, row.unit))
+                if row.closes:
+                    closed.add(row.attempt_id)
+            elif type(row) is StaleRow:
+                stale += 1
+    once, rows = len(set(finished)), len(finished)
     if once != units:
         yield f"{once} units are done, not {units}: {units - once} lost"
     if rows != once:
         yield f"{rows - once} units were done twice"
-    if leases != rows or closed != leases:
-        yield f"{leases} leases, {closed} ended, {rows} results: they do not match"
+    if leases != rows or len(closed) != leases:
+        yield f"{leases} leases, {len(closed)} ended, {rows} results: they do not match"
     if stale:
         yield f"{stale} stale results"
 

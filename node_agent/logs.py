@@ -5,7 +5,7 @@ uploaded, how many logs there are.
 """
 
 # A log is opened for every chunk; pathlib would cost more than the file:
-# ruff: noqa: PTH104, PTH108
+# ruff: noqa: PTH108, PTH119
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from farm.model.errors import StorageError
+from node_agent.smalllogs import Place, SmallLogs
 
 #: Largest log of an attempt.
 CAP_BYTES = 1 << 30
@@ -39,17 +40,24 @@ class LogSpool:
     stop the renderer whose pipe is being drained.  ``trouble`` tells instead.  Nothing is fsynced: the
     log of a machine that lost power is worth less than the disk's time.
 
+    With ``small`` a log begins in memory.  ``settle`` gives it a file of its own, and so does growth; one
+    that is closed before is put on a shelf with others like it.  Until either, its lines would be lost with
+    the agent.
+
     Thread-safe.  Opening a file that exists goes on after its end (an agent that was restarted).
 
     Args:
         path: The file; its folder is made.
         cap_bytes: Room for the process's output, notes aside.
+        small: Where short logs go.
 
     Raises:
         StorageError: The file cannot be opened.
     """
 
-    def __init__(self, path: Path | str, cap_bytes: int = CAP_BYTES) -> None:
+    def __init__(
+        self, path: Path | str, cap_bytes: int = CAP_BYTES, *, small: SmallLogs | None = None
+    ) -> None:
         self._name = str(path)
         #: What went wrong with writing, "" if nothing did.
         self.trouble = ""
@@ -61,12 +69,15 @@ class LogSpool:
         self._closed = False
         self._at_line_start = True
         self._text: bytearray | None = None
+        self._small = small
+        self._place: Place | None = None
+        self._fd = -1
+        self._size = 0
+        if small is not None:
+            self._text = bytearray()
+            return
         try:
-            try:
-                self._fd = os.open(self._name, _FLAGS, 0o644)
-            except FileNotFoundError:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                self._fd = os.open(self._name, _FLAGS, 0o644)
+            self._open()
             self._size = os.lseek(self._fd, 0, os.SEEK_END)
             if self._size:
                 self._at_line_start = os.pread(self._fd, 1, self._size - 1) == b"\n"
@@ -75,6 +86,13 @@ class LogSpool:
 
         if not self._size:
             self._text = bytearray()
+
+    def _open(self) -> None:
+        try:
+            self._fd = os.open(self._name, _FLAGS, 0o644)
+        except FileNotFoundError:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self._name, _FLAGS, 0o644)
 
     def __enter__(self) -> Self:
         return self
@@ -147,6 +165,8 @@ class LogSpool:
             if self._text is not None:
                 return bytes(self._text[offset : offset + limit])
             try:
+                if self._place is not None:
+                    return self._place.read(offset, limit)
                 if not self._closed:
                     return os.pread(self._fd, limit, offset)
                 with self.path.open("rb") as file:
@@ -162,31 +182,65 @@ class LogSpool:
                 self._write_tail()
                 if footer:
                     self._write_note(footer)
+                if self._fd < 0:
+                    self._shelve()
                 self._closed = True
-                os.close(self._fd)
+                if self._fd >= 0:
+                    os.close(self._fd)
+
+    def settle(self) -> None:
+        """Gives a log that is still in memory only a file of its own."""
+        with self._lock:
+            if self._fd < 0 and not self._closed:
+                self._settle()
+
+    def _settle(self) -> None:
+        try:
+            self._open()
+        except OSError as error:
+            self.trouble = f"cannot open the log {self.path}: {error.strerror}"
+            return
+        text, self._size = bytes(self._text or b""), 0
+        self._text = bytearray()
+        self._write(text)
+
+    def _shelve(self) -> None:
+        assert self._small is not None
+        try:
+            self._place = self._small.put(os.path.basename(self._name), bytes(self._text or b""))
+        except OSError:
+            self._settle()
 
     def remove(self) -> None:
         """Closes the log and deletes its file (after the upload); no error if it is gone."""
         self.close()
         self.forget_text()
+        if self._place is not None:
+            place, self._place = self._place, None
+            place.release()
+            return
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._name)
-
-    def give_away(self, path: str) -> bool:
-        """Closes the log and leaves its file, empty, at ``path``; False if that cannot be done."""
-        self.close()
-        self.forget_text()
-        try:
-            os.truncate(self._name, 0)
-            os.rename(self._name, path)
-        except OSError:
-            return False
-        return True
 
     def forget_text(self) -> None:
         """Frees what is kept in memory; reads go to the file from now on."""
         with self._lock:
-            self._text = None
+            if self._place is not None or self._fd >= 0:
+                self._text = None
+
+    def move_to(self, folder: Path) -> None:
+        """Moves the file of a log into another folder.
+
+        Raises:
+            OSError: That cannot be done.
+        """
+        self.settle()
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._place is None:
+            self.path.rename(folder / self.path.name)
+        else:
+            (folder / self.path.name).write_bytes(self.read(0))
+            self.remove()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -210,6 +264,17 @@ class LogSpool:
         self._write(start + f"{NOTE_PREFIX}{line}\n".encode("utf-8", "replace"))
 
     def _write(self, data: bytes) -> None:
+        if self._fd < 0:
+            assert self._text is not None
+            if self._size + len(data) <= REMEMBER_BYTES or self.trouble:
+                self._text += data
+                self._size += len(data)
+                if data:
+                    self._at_line_start = data.endswith(b"\n")
+                return
+            self._settle()
+            if self._fd < 0:
+                return
         written = 0
         try:
             while written < len(data):

@@ -8,7 +8,7 @@ has all of it; so they survive a broker that is away and an agent that is killed
 """
 
 # Files come and go with every chunk; pathlib would cost more than they do:
-# ruff: noqa: PTH103, PTH104
+# ruff: noqa: PTH110
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import contextlib
 import logging
 import os
 import re
-import shutil
 import threading
 import time
 from collections import deque
@@ -30,6 +29,7 @@ from farm.protocol.bulk import PIECE, LogAckMsg, LogPutMsg, PreviewPutMsg
 from farm.protocol.codec import bulk_out_codec, encode
 from node_agent.line import Line
 from node_agent.logs import LogSpool
+from node_agent.smalllogs import SUFFIX, SmallLogs, read_shelf
 
 log = logging.getLogger("overcrank.agent")
 
@@ -46,9 +46,8 @@ COMPANY = 16
 #: bytes with which no further one is sent.
 WINDOW = 16
 WINDOW_BYTES = 8 * PIECE
-#: Files of sent logs kept to be used again: making and removing one for each of a hundred short chunks a
-#: second is slow, since ext4 does not use an inode again for seconds and looks past all such ones.
-SPARE = 32
+#: A log that is older gets a file of its own, so that its lines outlive the agent.
+SETTLE_S = 0.1
 #: Ended logs of which the text is kept in memory until it is sent, so that it need not be read again.
 REMEMBERED = 256
 #: Previews waiting at most; older ones go first.
@@ -66,6 +65,7 @@ class Stream(msgspec.Struct):
         spool: The log.
         acked: Bytes the broker has.
         ended: Nothing will be added.
+        begun_s: When it was opened.
         asked_s: When a piece was sent that is not answered, None when none is.
         sent_s: When the last piece was sent.
         piece: Bytes of that piece.
@@ -81,6 +81,7 @@ class Stream(msgspec.Struct):
     spool: LogSpool
     acked: int = 0
     ended: bool = False
+    begun_s: float = 0.0
     asked_s: float | None = None
     sent_s: float = 0.0
     piece: int = 0
@@ -119,13 +120,22 @@ class Uploader:
         self._ending = threading.Event()
         self._end_s = 0.0
         self._forgotten = False
-        #: Empty files, and the folder they lie in.
-        self._spare: list[str] = []
-        self._spares = f"{self._folder}-spare"
+        self._small = SmallLogs(f"{self._folder}-short")
+        self._find_short()
         self._find_left()
-        shutil.rmtree(self._spares, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            os.makedirs(self._spares, mode=0o700)
+
+    def _find_short(self) -> None:
+        """Gives short logs that an earlier run left files of their own."""
+        for path in sorted(Path(f"{self._folder}-short").glob(f"*{SUFFIX}")):
+            try:
+                for name, text in read_shelf(path):
+                    if _NAME.match(name) and not os.path.exists(f"{self._folder}/{name}"):
+                        spool = LogSpool(f"{self._folder}/{name}", 1 << 62)
+                        spool.append(text)
+                        spool.close()
+                path.unlink()
+            except (OSError, StorageError) as error:
+                log.warning("event=log-left path=%s reason=%s", path, error)
 
     def _find_left(self) -> None:
         for path in sorted(Path(self._folder).glob("*.log")):
@@ -152,23 +162,13 @@ class Uploader:
             StorageError: The agent's disk refuses.
         """
         path = f"{self._folder}/{attempt}.J{job}.{no}.{step}.log"
-        self._use_spare(path)
-        spool = LogSpool(path, self.cap_bytes)
-        stream = Stream(job, step, no, attempt, spool)
+        spool = LogSpool(path, self.cap_bytes, small=self._small)
+        stream = Stream(job, step, no, attempt, spool, begun_s=time.monotonic())
         with self._lock:
             self._streams[attempt] = stream
         self._begun.append(stream)
-        self._wake_by(self._tail_s)
+        self._wake_by(SETTLE_S)
         return spool
-
-    def _use_spare(self, path: str) -> None:
-        try:
-            spare = self._spare.pop()
-        except IndexError:
-            return
-        # If it is refused the log makes its own file, or says why it cannot.
-        with contextlib.suppress(OSError):
-            os.rename(spare, path)
 
     def log_ended(self, attempt: int) -> None:
         """The attempt's log is complete and closed."""
@@ -202,8 +202,7 @@ class Uploader:
             self._forgotten = True
         for stream in streams.values():
             with contextlib.suppress(OSError):
-                aside.mkdir(parents=True, exist_ok=True)
-                stream.spool.path.rename(aside / stream.spool.path.name)
+                stream.spool.move_to(aside)
 
     def end(self, patience_s: float) -> None:
         """Sends what is complete, then the thread ends, after ``patience_s`` at the latest."""
@@ -230,6 +229,9 @@ class Uploader:
                 pause_s = self._turn()
         finally:
             self._line.close(linger_s=0.5)
+            for stream in self._running.values():
+                stream.spool.settle()
+            self._small.close()
 
     def _finished(self) -> bool:
         if not self._ending.is_set():
@@ -296,11 +298,7 @@ class Uploader:
         with self._lock:
             if self._streams.pop(stream.attempt, None) is None:
                 return
-        spare = f"{self._spares}/{stream.attempt}"
-        if len(self._spare) < SPARE and stream.spool.give_away(spare):
-            self._spare.append(spare)
-        else:
-            stream.spool.remove()
+        stream.spool.remove()
 
     def _land(self, stream: Stream) -> None:
         """A piece is answered, or lost: the log's next one goes before those of others."""
@@ -345,11 +343,16 @@ class Uploader:
             self._land_all()
             return self._bounded(self._tail_s)
         blocked = not self._send_ended(now)
+        young_s = inf
         for stream in list(self._running.values()):
+            if now >= stream.begun_s + SETTLE_S:
+                stream.spool.settle()
+            else:
+                young_s = min(young_s, stream.begun_s + SETTLE_S - now)
             if stream.asked_s is None and stream.refusals < REFUSALS and self._has_room():
                 self._put(stream, now)
         self._send_previews()
-        pauses = []
+        pauses = [young_s] if young_s < inf else []
         if self._flying:
             pauses.append(ANSWER_S)
         if self._running or blocked or self._previews:

@@ -184,6 +184,8 @@ class Broker:
             stack.callback(bulk.stop)
             loop = Loop(state, link, tick_s=self._tick_s or max(0.01, options.heartbeat_s / 8))
             self._loop = loop
+            if options.metrics_port:
+                self._serve_metrics(stack, state, loop)
             if self._stopping.is_set():
                 loop.stop()
             endpoint = Endpoint(
@@ -199,6 +201,18 @@ class Broker:
             if self._announce is not None:
                 self._announce(endpoint)
             loop.run()
+
+    def _serve_metrics(self, stack: contextlib.ExitStack, state: BrokerState, loop: Loop) -> None:
+        """Figures for Prometheus, on the address the broker listens on."""
+        from farm.broker.metrics import Metrics, MetricsServer
+
+        options = self._options
+        state.metrics = Metrics(state.core.farm)
+        state.metrics.on_wanted(loop.waker.wake)
+        server = MetricsServer(state.metrics, options.listen, options.metrics_port, self._places.database)
+        stack.callback(server.stop)
+        server.start()
+        log.info("metrics at=http://%s/metrics", _local(options.listen, server.port))
 
     def _let_local_admin_in(self, keydesk: KeyDesk) -> None:
         """Who can read the broker's own key folder administers it: no key is handled by hand."""

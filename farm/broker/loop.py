@@ -106,8 +106,12 @@ class Loop:
         """One turn; returns how many messages it took."""
         s = self._s
         now_us = self._now_us()
+        metrics = s.metrics
+        begun_s = time.perf_counter() if metrics is not None else 0.0
         taken = self._drain_control() + self._drain_join()
         if now_us >= self._next_tick_us:
+            if metrics is not None and self._next_tick_us:
+                metrics.ticked(now_us - self._next_tick_us)
             self._next_tick_us = now_us + self._tick_us
             s.apply(TickEvent(now_us))
         if s.fresh:
@@ -120,6 +124,11 @@ class Loop:
             s.apply(CheckpointEvent(now_us))
             self._commit_and_send()
             self._rows_since_checkpoint = 0
+        if metrics is not None:
+            if taken:
+                metrics.turn(time.perf_counter() - begun_s, taken)
+            if metrics.wanted:
+                metrics.answer(s)
         return taken
 
     def _place(self, now_us: int) -> None:
@@ -132,12 +141,16 @@ class Loop:
         s = self._s
         if s.rows:
             rows, s.rows = s.rows, []
+            metrics = s.metrics
+            begun_s = time.perf_counter() if metrics is not None else 0.0
             try:
                 s.store.commit(rows)
             except BaseException:
                 s.outbound.drop()
                 raise
             self._rows_since_checkpoint += len(rows)
+            if metrics is not None:
+                metrics.committed(rows, time.perf_counter() - begun_s)
             s.note_leases(rows)
             s.publisher.note(rows)
         if s.later:

@@ -1,8 +1,9 @@
 """Writes every event the core handles into a file, so that a simulation can replay what happened.
 
 What belongs here: the file, its name, and what becomes of it when the disk is full.  What may not: the format
-(``farm.core.recording``).  While nothing is recorded this costs the broker nothing: the recorder takes the core's
-place in front of the state only while it runs.  A recording that cannot be written ends; the farm goes on.
+(``farm.core.recording``).  While nothing is recorded this costs the broker nothing: the recorder takes the
+core's place in front of the state only while it runs.  A recording that cannot be written ends; the farm goes
+on.
 """
 
 from __future__ import annotations

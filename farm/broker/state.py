@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -26,6 +26,9 @@ from farm.protocol.agent import Timings
 from farm.protocol.codec import broker_codec
 from farm.protocol.common import RefusedMsg
 from farm.protocol.session import BrokerSession
+
+if TYPE_CHECKING:
+    from farm.broker.metrics import Metrics
 
 #: What the owner of a key reads that is not (any more) let in: reason and cure.
 REVOKED = ("this key is revoked or unknown here", "ask for a new token")
@@ -87,6 +90,8 @@ class BrokerState:
         self.alerts: list[str] = []
         #: Tells the bulk thread which key an attempt was leased to.
         self.book: LeaseBook | None = None
+        #: Counts what happens, when somebody may ask for figures.
+        self.metrics: Metrics | None = None
         #: Writes events to a file when it is asked to.
         self.recorder: Recorder | None = None
         self.stopping = False

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from farm.config.places import Places, make_private_folder, prune_private
+from farm.config.places import Endpoint, Places, make_private_folder, prune_private, read_endpoint
 from farm.model.errors import FarmUnreachable, OvercrankError
 from farm.protocol.client import NodeRow
 from farm.sdk.client import Farm
@@ -125,6 +125,18 @@ class PrivateFarm:
         )
         self._processes.append(process)
         return process
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the private broker listens.
+
+        Raises:
+            FarmUnreachable: It has ended.
+        """
+        endpoint = read_endpoint(self._places.endpoint)
+        if endpoint is None:
+            raise FarmUnreachable("the private broker has ended", hint=self._last_words("broker"))
+        return endpoint
 
     def connect(self) -> Farm:
         """A session with the private broker."""

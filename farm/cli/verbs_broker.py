@@ -19,6 +19,7 @@ _FLAGS = (
     ("--control-port", "control_port", "PORT"),
     ("--join-port", "join_port", "PORT"),
     ("--bulk-port", "bulk_port", "PORT"),
+    ("--metrics-port", "metrics_port", "PORT"),
     ("--rate-usd-h", "rate_usd_h", "USD"),
     ("--heartbeat-s", "heartbeat_s", "S"),
     ("--suspect-s", "suspect_s", "S"),

@@ -10,10 +10,11 @@ from farm.model.errors import CallError, StorageError
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from farm.cli.console import Console
     from farm.protocol.client import RecordingRow
-    from farm.sim.report import Fairness, Report
+    from farm.sim.report import Fairness, Report, Wait
     from farm.sim.scenario import Scenario
 
 
@@ -78,14 +79,11 @@ def _simulate(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _replay(path: object, console: Console) -> int:
-    from pathlib import Path
-
+def _replay(path: Path, console: Console) -> int:
     import msgspec
 
     from farm.sim.replay import Replay
 
-    assert isinstance(path, Path)
     result = Replay(path).run()
     if console.json:
         console.document(msgspec.to_builtins(result))
@@ -112,7 +110,9 @@ def _serve(scenario: Scenario, speed: float, console: Console) -> int:
     with PrivateFarm(0, rate_usd_h=rate) as private, private.connect() as farm:
         on_signals(stop.set)
         if console.json:
-            console.document({"farm": private.name, "nodes": sum(g.count for g in scenario.nodes)}, one_line=True)
+            console.document(
+                {"farm": private.name, "nodes": sum(g.count for g in scenario.nodes)}, one_line=True
+            )
         else:
             console.line(f"{scenario.name} is served as farm {private.name}; Ctrl-C stops it")
             console.note(f"watch it with `farm --farm {private.name} status --watch`")
@@ -137,23 +137,30 @@ def _print(report: Report, console: Console) -> None:
             (
                 "bound",
                 f"{bound.chunked_s:.1f} s: {_times(report.ratio)} of it; with one start-up a step"
-                f" {bound.strict_s:.1f} s: {_times(report.strict_ratio)}; longest chain {bound.chain_s:.1f} s",
+                f" {bound.strict_s:.1f} s: {_times(report.strict_ratio)}; longest chain"
+                f" {bound.chain_s:.1f} s",
             ),
         ]
     lines += [
-        ("utilisation", f"{report.utilisation:.1%} of core time held, {report.useful:.1%} rendered what counts"),
+        (
+            "utilisation",
+            f"{report.utilisation:.1%} of core time held, {report.useful:.1%} rendered what counts",
+        ),
         (
             "chunks",
-            f"{report.chunks} of {report.frames_per_chunk:.1f} frames; start-ups took {report.startup_share:.1%}",
+            f"{report.chunks} of {report.frames_per_chunk:.1f} frames,"
+            f" start-ups took {report.startup_share:.1%}",
         ),
-        ("waste", f"{report.thrown_s:.1f} s thrown away ({report.thrown_share:.2%}), {report.spend.waste} USD"),
+        (
+            "waste",
+            f"{report.thrown_s:.1f} s thrown away ({report.thrown_share:.2%}), {report.spend.waste} USD",
+        ),
         ("spend", f"{report.spend.total} USD, of that {report.spend.idle} idle"),
     ]
     starved = report.starvation
-    lines.append(("longest wait", f"{duration_text(starved.frame.seconds)} {starved.frame.whose or NOTHING}"))
-    lines.append(("step unserved", f"{duration_text(starved.step.seconds)} {starved.step.whose or NOTHING}"))
+    lines += [("longest wait", _wait(starved.frame)), ("step unserved", _wait(starved.step))]
     if starved.large is not None:
-        lines.append(("large request", f"{duration_text(starved.large.seconds)} {starved.large.whose or NOTHING}"))
+        lines.append(("large request", _wait(starved.large)))
     if starved.never_ran:
         lines.append(("never ran", f"{len(starved.never_ran)} jobs, first {starved.never_ran[0]}"))
     if report.fifo is not None:
@@ -177,6 +184,10 @@ _ENDS = {
 }
 
 
+def _wait(wait: Wait) -> str:
+    return f"{duration_text(wait.seconds)} {wait.whose or NOTHING}"
+
+
 def _times(ratio: float | None) -> str:
     return NOTHING if ratio is None else f"{ratio:.3f} times"
 
@@ -188,7 +199,9 @@ def _print_fairness(fairness: Fairness, console: Console) -> None:
         console.line(f"{of}: never did all of them have work waiting at once")
     else:
         window = duration_text(fairness.window_s)
-        console.line(f"{of}, while all had work waiting ({window}): largest deviation {fairness.deviation:.2%}")
+        console.line(
+            f"{of}, while all had work waiting ({window}): largest deviation {fairness.deviation:.2%}"
+        )
     console.table(
         ("NAME~", "WEIGHT", "SHARE", "EXPECTED", "DEVIATION", "FARM SECONDS"),
         [

@@ -47,6 +47,9 @@ class BrokerOptions(FarmOptions, frozen=True, kw_only=True):
     control_port: Annotated[_Port, _help("port of the control socket; 0 takes a free one")] = 7460
     join_port: Annotated[_Port, _help("port of the join socket; 0 takes a free one")] = 7461
     bulk_port: Annotated[_Port, _help("port of the bulk socket (logs, previews); 0 takes a free one")] = 7462
+    metrics_port: Annotated[
+        _Port, _help("port that serves figures for Prometheus in plain HTTP at /metrics; 0: none")
+    ] = 0
     heartbeat_s: Annotated[_Seconds, _help("time between two heartbeats of an agent", "s")] = 2.0
     suspect_s: Annotated[_Seconds, _help("silence after which an agent is suspect: no new work", "s")] = 15.0
     lost_s: Annotated[_Seconds, _help("silence after which an agent and its attempts are lost", "s")] = 60.0

@@ -95,7 +95,7 @@ def _note_start(farm: Farm, job: Job) -> None:
     """Keeps the list of jobs that wait for their time in step with the job."""
     if farm.starts:
         farm.starts = [entry for entry in farm.starts if entry[1] != job.id]
-    if job.paused and job.paused_by == CLOCK:
+    if job.paused and job.paused_by == CLOCK and job.start_after:
         insort(farm.starts, (read_moment(job.start_after), job.id))
 
 
@@ -219,6 +219,8 @@ def apply_step_edit(farm: Farm, row: StepEditRow) -> None:
         _apply_frames(step, wanted, row.at_us)
     shape = shape_of(farm, step)
     if shape is not step.shape:
+        if step.shape is not None:
+            step.shape.queue.look_again()
         step.shape, step.line = shape, None
         farm.passed.pop(step.id, None)
     requeue_shape(farm, step)

@@ -128,9 +128,8 @@ def work_us(farm: Farm, step: Step, node: Node) -> float:
     if share >= by_time:
         return by_time
     # While other work waits start-ups would take its time; when nothing does they take nobody's.
-    far = crew.waiting_us > 2.0 * by_time * speed
-    floor = (STARTS_WORTH - 1.0) * start if far else 0.0
-    return min(by_time, max(share, floor, LEAST_US))
+    worth = min((STARTS_WORTH - 1.0) * start, max(crew.waiting_us / speed * TAIL_PART, start))
+    return min(by_time, max(share, worth, LEAST_US))
 
 
 def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:

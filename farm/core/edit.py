@@ -79,10 +79,11 @@ def set_fields(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
         cap = int(wanted["max_cores"][1]) if "max_cores" in wanted else job.max_cores
         check_policy(farm, job.user, cap, step.index, spec, before=step.spec)
         _check_frames(farm, step, spec)
+    changed = sum(old != new for old, new in wanted.values())
+    changed += step is not None and spec is not None and spec != step.spec
     told = [text for text in (_set_job(farm, job, wanted, event, out),) if text]
     if step is not None and spec is not None:
         told.append(_set_step(farm, step, spec, event, out))
-    changed = sum(old != new for old, new in wanted.values()) + (spec is not None)
     out.reply = ActAnswer(changed, "; ".join(told) or f"J{job.id} is like that already")
 
 
@@ -226,9 +227,8 @@ def _state(
 
 def wake(farm: Farm, now_us: int, out: Outcome) -> None:
     """Starts the jobs whose time has come; the next one is always at the front."""
-    starts = farm.starts
-    while starts and starts[0][0] <= now_us:
-        job = farm.jobs[starts[0][1]]
+    while farm.starts and farm.starts[0][0] <= now_us:
+        job = farm.jobs[farm.starts[0][1]]
         _state(farm, job, "paused", "paused", "", "its time has come", CLOCK, now_us, out)
         note_rest(farm, job, now_us, out)
 

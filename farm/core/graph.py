@@ -1,11 +1,12 @@
-"""Writes a graph of the core's objects as plain values and builds it again: the same objects, the same sharing.
+"""Writes a graph of the core's objects as plain values, and builds it again with the same sharing.
 
-What belongs here: walking and building, whatever the classes.  What may not: what any of them means.  A restart
-rebuilds the farm from rows, and may lawfully order what it rebuilt in another way; a recording must begin with the
-very state that made the recorded decisions, heaps, indexes and orders included.  So everything that hangs on the
-farm is written, classes by name, and only classes of the core and the model are ever built.
+What belongs here: walking and building, whatever the classes.  What may not: what any of them means.  A
+restart rebuilds the farm from rows, and may lawfully order what it rebuilt in another way; a recording must
+begin with the very state that made the recorded decisions, heaps, indexes and orders included.  So everything
+that hangs on the farm is written, classes by name, and only classes of the core and the model are ever built.
 
-The form: a list of entries, the root first; within them a scalar stands for itself and ``[n]`` for entry ``n``.
+The form: a list of entries, the root first; within them a scalar stands for itself and ``[n]`` for entry
+    ``n``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ import msgspec
 _SCALARS = (type(None), bool, float, str, bytes)
 _INT_LEAST, _INT_MOST = -(1 << 63), (1 << 64) - 1
 _ROOMS = ("farm.core.", "farm.model.")
-_CONTAINERS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset", dict: "dict"}
+_CONTAINERS: dict[type, str] = {
+    list: "list",
+    tuple: "tuple",
+    set: "set",
+    frozenset: "frozenset",
+    dict: "dict",
+}
 _CHANGEABLE = ("list", "set", "dict")
 
 #: An entry: its kind, its class ("" for what Python has itself), names of attributes, values.
@@ -47,10 +54,8 @@ def write_graph(root: object) -> list[Entry]:
         return [number]
 
     refer(root)
-    entries: list[Entry] = []
-    for value in found:  # grows while it is walked
-        entries.append(_entry(value, refer))
-    return entries
+    # ``found`` grows while it is walked.
+    return [_entry(value, refer) for value in found]
 
 
 def _entry(value: Any, refer: Any) -> Entry:

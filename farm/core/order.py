@@ -157,6 +157,10 @@ class Queue:
             heappush(tier.heap, (group.account.level, job.project, group))
             self._stale = True
 
+    def look_again(self) -> None:
+        """A step was taken out of its line here: what was found first may be no more."""
+        self._stale = True
+
     def head(self) -> Entry | None:
         """The first entry, the same object while it is still true; None when nothing waits."""
         best = self._best

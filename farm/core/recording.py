@@ -1,7 +1,7 @@
 """The recording of a farm: what its file holds, as pure functions.
 
-What belongs here: encoding and decoding.  What may not: files (the broker writes them, ``farm.sim.replay`` reads
-them) and decisions.  The file is a stream of MessagePack values:
+What belongs here: encoding and decoding.  What may not: files (the broker writes them, ``farm.sim.replay``
+reads them) and decisions.  The file is a stream of MessagePack values:
 
     [MAGIC, VERSION, header]      once
     [fingerprint, event]          each event that was handled, in order
@@ -100,7 +100,7 @@ def decode_mark(body: bytes) -> Mark:
 
 
 def fingerprint(farm: Farm) -> int:
-    """A number that differs, nearly always, as soon as two farms do: how many rows and attempts there were."""
+    """A number that differs, nearly always, as soon as two farms do: made of their counters."""
     return (farm.seq * 1_000_003 + farm.next_attempt) & ((1 << 63) - 1)
 
 

@@ -79,7 +79,7 @@ def review(farm: Farm, now_us: int, out: Outcome) -> None:
         elif refused(step.shape, node) or excluded(farm, step, node):
             _drop(farm, kept)
         elif not kept.preempts:
-            kept.at_us = max(now_us, _room_at(farm, node, step.shape, now_us))
+            kept.at_us = max(now_us, room_at(farm, node, step.shape, now_us))
     if farm.policy.preempt.on:
         _note_waiting(farm, now_us)
     if not farm.passed:
@@ -147,14 +147,14 @@ def _reserve(farm: Farm, step: Step, now_us: int) -> None:
         return
     best: tuple[int, int, Node] | None = None
     for node in _candidates(farm, step):
-        at_us = _room_at(farm, node, shape, now_us)
+        at_us = room_at(farm, node, shape, now_us)
         if best is None or (at_us, node.id) < best[:2]:
             best = (at_us, node.id, node)
     if best is not None:
         _keep(farm, step, best[2], best[0], now_us, preempts=False)
 
 
-def _room_at(farm: Farm, node: Node, shape: Shape, now_us: int) -> int:
+def room_at(farm: Farm, node: Node, shape: Shape, now_us: int) -> int:
     """When the node is expected to have room for the shape."""
     if not lack(shape, node):
         return now_us

@@ -209,10 +209,14 @@ def _copy(
             continue
         ran_us = pace.running_us(attempt, now_us)
         expected_us = pace.frame_us(step, unit, attempt.node)
-        if ran_us > rule.straggler * expected_us and ran_us > rule.least_s * 1e6:
+        left_us = pace.current_left_us(expected_us, ran_us)
+        if ran_us > rule.straggler * expected_us:
+            # Nobody knows what holds it up: judged by how long it has run, it may take as long again.
+            left_us = ran_us
+        if left_us > rule.least_s * 1e6:
             note = step.notes.get(unit)
             if note is None or len(note.failed_on) < _FAILED_NODES:
-                late.append((-ran_us, unit, attempt))
+                late.append((-left_us, unit, attempt))
     late.sort(key=lambda one: one[:2])
     for negative_us, unit, attempt in late:
         for node in helpers:
@@ -220,13 +224,11 @@ def _copy(
                 continue
             if step.notes and avoided(farm, step, unit, node):
                 continue
-            if pace.start_us(step, node) + pace.frame_us(step, unit, node) >= -negative_us:
-                # It would end no sooner than the first may, judging by how long that has run.
+            there_us = pace.start_us(step, node) + pace.frame_us(step, unit, node)
+            late_by = pace.running_us(attempt, now_us) > rule.straggler * pace.frame_us(step, unit, attempt.node)
+            if there_us * (1.0 if late_by else rule.straggler) >= -negative_us:
                 break
-            times = -negative_us / max(1.0, pace.frame_us(step, unit, attempt.node))
-            reason = (
-                f"a second copy on {node.name}: @{attempt.no} on {attempt.node.name} has taken {times:.1f} times "
-                "what was expected"
-            )
+            why = "takes long" if late_by else "is slower"
+            reason = f"a second copy on {node.name}, since @{attempt.no} on {attempt.node.name} {why}"
             lease(farm, node, step, unit, reason, now_us, entropy.draw(), out)
             break

@@ -1,9 +1,9 @@
 """A synthetic agent: what a node does with its leases in virtual time, and what it tells the broker.
 
-What belongs here: attempts held, the frame being rendered, what waits for a grant, the outbox, and the ways all of
-it is lost.  What may not: what the core believes.  It keeps the rules the real agent keeps: one frame after
-another behind one start-up, a report per frame, ``closed`` once nothing of the attempt runs, nothing published
-that was not held by a recent answer, results kept while the broker is away.
+What belongs here: attempts held, the frame being rendered, what waits for a grant, the outbox, and the ways
+all of it is lost.  What may not: what the core believes.  It keeps the rules the real agent keeps: one frame
+after another behind one start-up, a report per frame, ``closed`` once nothing of the attempt runs, nothing
+published that was not held by a recent answer, results kept while the broker is away.
 """
 
 from __future__ import annotations
@@ -235,9 +235,7 @@ class Agent:
         held.warm = lease.kind in (_VERIFY, _ADOPT)
         startup_us = 0
         if not held.warm:
-            startup_us = int(
-                (self.plan.startup_s + sim.times(lease.step).startup_s / self.speed) * 1e6
-            )
+            startup_us = int((self.plan.startup_s + sim.times(lease.step).startup_s / self.speed) * 1e6)
         self._next(held, sim.now_us + startup_us)
 
     def _next(self, held: Held, begin_us: int) -> None:
@@ -349,9 +347,7 @@ class Agent:
     def _send(
         self, lease: LeaseCommand, units: tuple[UnitReport, ...], closed: bool, kept: tuple[int, ...]
     ) -> None:
-        event = ReportEvent(
-            self.sim.now_us, self.node_id, lease.attempt, lease.nonce, units, closed, kept
-        )
+        event = ReportEvent(self.sim.now_us, self.node_id, lease.attempt, lease.nonce, units, closed, kept)
         self.sim.report(lease, event)
 
     # -- losses --

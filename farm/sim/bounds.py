@@ -1,10 +1,10 @@
 """What no schedule can beat: lower bounds of the time a farm needs for its work.
 
-What belongs here: arithmetic over work, capacity and chains.  What may not: what a scheduler did, but for when
-machines were there.  Two bounds: the strict one counts one start-up for each step, since no schedule does with
-less; the other counts the fewest start-ups that chunks of the farm's chunk time (or the step's fixed chunk) allow,
-since a farm that keeps chunks short on purpose cannot do with less either.  Both are the larger of work over
-capacity and the longest chain.
+What belongs here: arithmetic over work, capacity and chains.  What may not: what a scheduler did, but for
+when machines were there.  Two bounds: the strict one counts one start-up for each step, since no schedule
+does with less; the other counts the fewest start-ups that chunks of the farm's chunk time (or the step's
+fixed chunk) allow, since a farm that keeps chunks short on purpose cannot do with less either.  Both are the
+larger of work over capacity and the longest chain.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ def _able(spec: StepSpec, app: str, nodes: list[PlannedNode]) -> frozenset[int]:
         if app and not any(not spec.version or version_ok(version, spec.version) for version in versions):
             continue
         have = facts.attributes
-        if any(have.get(name) is None or want not in ("*", have[name]) for name, want in spec.attributes.items()):
+        if any(
+            have.get(name) is None or want not in ("*", have[name]) for name, want in spec.attributes.items()
+        ):
             continue
         able_gpus = sum(gpu.vram_mib >= need.vram_mib for gpu in facts.gpus)
         if need.cores <= total.cores and need.ram_mib <= total.ram_mib and need.gpus <= able_gpus:

@@ -1,9 +1,9 @@
-"""The virtual clock and the run: timed events drive agents, agents and users drive the core, commands drive agents.
+"""The virtual clock and the run: events drive agents, they and users drive the core, its commands agents.
 
-What belongs here: order of events, one dispatch after all that happened at one moment (as ``farm.broker.loop`` does
-after each drain), ticks, heartbeats, faults, the end.  What may not: what agents do (``farm.sim.agent``), what is
-measured (``farm.sim.meters``), policies.  Commands the core gains later pass through ``_obey``; one that is unknown
-there is an error, not a silence.
+What belongs here: order of events, one dispatch after all that happened at one moment (as
+``farm.broker.loop`` does after each drain), ticks, heartbeats, faults, the end.  What may not: what agents do
+(``farm.sim.agent``), what is measured (``farm.sim.meters``), policies.  Commands the core gains later pass
+through ``_obey``; one that is unknown there is an error, not a silence.
 """
 
 from __future__ import annotations
@@ -168,22 +168,20 @@ class Simulation:
         self._latency_us = int(timing.latency_s * 1e6)
 
     def _meters(self) -> Meters:
-        totals = {"cores": 0, "ram_mib": 0, "gpus": 0}
-        largest = dict(totals)
-        for node in self.nodes:
-            for name in totals:
-                amount = getattr(node.facts.total, name)
-                totals[name] += amount
-                largest[name] = max(largest[name], amount)
+        largest = {
+            name: max(getattr(node.facts.total, name) for node in self.nodes)
+            for name in ("cores", "ram_mib", "gpus")
+        }
+        cores = sum(node.facts.total.cores for node in self.nodes)
         projects: dict[str, set[str]] = {}
         for job in self.jobs:
             projects.setdefault(job.spec.project, set()).add(job.spec.user)
-        return Meters(totals, largest, projects)
+        return Meters(cores, largest, projects)
 
     # -- what agents use --
 
     def at(self, at_us: int, action: Callable[..., None], *args: Any) -> None:
-        """Calls ``action`` at a moment of virtual time; those of one moment in the order they were asked for."""
+        """Calls ``action`` at a moment of virtual time; those of one moment as they were asked for."""
         self._order += 1
         heappush(self._heap, (at_us, self._order, action, args))
 
@@ -343,7 +341,9 @@ class Simulation:
         try:
             out = self.handle(SubmitEvent(self.now_us, job.spec, job.source, job.apps, job.whole))
         except CallError as error:
-            raise type(error)(f"the farm refuses {job.spec.name}: {error.message}", hint=error.hint) from error
+            raise type(error)(
+                f"the farm refuses {job.spec.name}: {error.message}", hint=error.hint
+            ) from error
         made = self.core.farm.jobs[out.reply.job]
         for step, times in zip(made.steps, job.steps, strict=True):
             self._times[step.id] = times

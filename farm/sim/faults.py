@@ -1,15 +1,17 @@
 """When machines fail: outages drawn machine by machine, the same whatever runs on them.
 
-What belongs here: times.  What may not: what an outage does to work (``farm.sim.agent``).  A machine's outages
-depend on the seed and the machine alone, so that two policies are compared under the very same bad luck.
+What belongs here: times.  What may not: what an outage does to work (``farm.sim.agent``).  A machine's
+outages depend on the seed and the machine alone, so that two policies are compared under the very same bad
+luck.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from farm.sim.scenario import Faults
+from farm.sim.scenario import Amount, Faults
 from farm.sim.workload import PlannedNode, draw, stream
 
 #: The end of an outage that has none.
@@ -26,7 +28,7 @@ class Outage(NamedTuple):
 
 def outages(faults: Faults, seed: int, node: PlannedNode) -> Iterator[Outage]:
     """All outages of a node's machine in order, without end while a rule of failures meets it."""
-    sources = []
+    sources: list[tuple[float, Amount | None, float, random.Random, float]] = []
     for number, crash in enumerate(faults.crash):
         if not crash.nodes or node.group in crash.nodes:
             rng = stream(seed, "crash", number, node.machine)
@@ -39,7 +41,7 @@ def outages(faults: Faults, seed: int, node: PlannedNode) -> Iterator[Outage]:
     due_s = [first_s + rng.expovariate(1 / mtbf_s) for mtbf_s, _, _, rng, first_s in sources]
     while sources:
         which = min(range(len(due_s)), key=due_s.__getitem__)
-        mtbf_s, repair_s, notice_s, rng, _ = sources[which]
+        _, repair_s, notice_s, rng, _ = sources[which]
         down_s = due_s[which]
         if repair_s is None:
             yield Outage(int(down_s * 1e6), NEVER_US, int(notice_s * 1e6))

@@ -1,9 +1,10 @@
 """A plain farm to compare with: jobs in order of submission, fixed chunks, nothing clever at the tail.
 
-What belongs here: list scheduling over the very nodes, start-ups, frame times and outages of the simulated farm.
-What may not: the core.  It is what farms without measured chunk sizes do: a free node takes the next chunk of the
-first step in order that fits; a chunk whose machine dies is found missing after the time a lost node takes and
-done again as a whole.  The network is never cut and frames never fail here, which favours it.
+What belongs here: list scheduling over the very nodes, start-ups, frame times and outages of the simulated
+    farm.
+What may not: the core.  It is what farms without measured chunk sizes do: a free node takes the next chunk of
+the first step in order that fits; a chunk whose machine dies is found missing after the time a lost node
+takes and done again as a whole.  The network is never cut and frames never fail here, which favours it.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class _Node:
 class Fifo:
     """One run."""
 
-    def __init__(self, scenario: Scenario, seed: int, nodes: list[PlannedNode], jobs: list[PlannedJob]) -> None:
+    def __init__(
+        self, scenario: Scenario, seed: int, nodes: list[PlannedNode], jobs: list[PlannedJob]
+    ) -> None:
         self._scenario, self._seed = scenario, seed
         self._nodes = [_Node(plan) for plan in nodes]
         self._jobs = jobs

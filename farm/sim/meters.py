@@ -1,8 +1,8 @@
 """What a run is measured by while it runs: use, waste, waiting, shares.
 
 What belongs here: sums that need every lease and result as it comes.  What may not: how they are told
-(``farm.sim.report``).  Seconds are of attempts unless a name says otherwise; waste and start-ups are what agents
-did, not what the core believes.
+(``farm.sim.report``).  Seconds are of attempts unless a name says otherwise; waste and start-ups are what
+agents did, not what the core believes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from farm.core.apply import QUEUED, units_of
 from farm.core.outcome import LeaseCommand
 from farm.core.rows import BulkRow, ResultRow, StepRow
 from farm.core.state import Farm, Job, Step
+from farm.model.resources import dominant_share_ppm
 from farm.model.states import AttemptKind
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ _RENDER = AttemptKind.RENDER.value
 class Shares:
     """Resource-seconds of some parties, and of them those while all parties had work waiting.
 
-    A party's resource is its dominant share of the whole farm, so that cores, memory and GPUs compare.
+    What an attempt holds is its dominant share of its node, times the node's part of the farm's cores, which
+    is what the scheduler charges.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -172,15 +174,15 @@ class Waits:
 class Meters:
     """All sums of a run."""
 
-    def __init__(self, totals: dict[str, int], largest: dict[str, int], projects: dict[str, set[str]]) -> None:
+    def __init__(self, cores: int, largest: dict[str, int], projects: dict[str, set[str]]) -> None:
         """Makes empty sums.
 
         Args:
-            totals: The farm's cores, memory and GPUs, for shares.
-            largest: The same of its largest node.
+            cores: The farm's cores.
+            largest: Cores, memory and GPUs of its largest node.
             projects: Users by project, of all jobs to come.
         """
-        self._totals = totals
+        self._cores = cores
         self.now_us = 0
         self.chunks = 0
         self.leases: dict[str, int] = {}
@@ -205,11 +207,9 @@ class Meters:
     def begin(self, agent: Agent, lease: LeaseCommand) -> None:
         """An attempt began."""
         job, asked = lease.step.job, lease.resources
-        share = max(
-            asked.cores / self._totals["cores"],
-            asked.ram_mib / max(1, self._totals["ram_mib"]),
-            (len(lease.gpus) / self._totals["gpus"]) if self._totals["gpus"] else 0.0,
-        )
+        total = agent.plan.facts.total
+        # As the scheduler counts it: the dominant share of the node, in cores of the node.
+        share = dominant_share_ppm(asked, total) / 1e6 * total.cores / self._cores
         self._began[lease.attempt] = (self.now_us, share)
         self.projects.change(job.project, share, self.now_us)
         self.users[job.project].change(job.user, share, self.now_us)
@@ -256,16 +256,15 @@ class Meters:
     def rows(self, farm: Farm, rows: Sequence[AnyRow]) -> None:
         """Reads from stored rows what began to wait."""
         for row in rows:
-            kind = type(row)
-            if kind is ResultRow:
-                if row.new == QUEUED and row.old != QUEUED and row.unit >= 0:  # type: ignore[union-attr]
-                    self.waits.queued(farm.steps[row.step_id], (row.unit,), self.now_us)  # type: ignore[union-attr]
-            elif kind is BulkRow:
-                if row.new == QUEUED and row.old != QUEUED:  # type: ignore[union-attr]
-                    units = None if row.units == "*" else units_of(row.units)  # type: ignore[union-attr]
-                    self.waits.queued(farm.steps[row.step_id], units, self.now_us)  # type: ignore[union-attr]
-            elif kind is StepRow and row.state == QUEUED:  # type: ignore[union-attr]
-                self.waits.queued(farm.steps[row.id], None, self.now_us)  # type: ignore[union-attr]
+            if isinstance(row, ResultRow):
+                if row.new == QUEUED != row.old and row.unit >= 0:
+                    self.waits.queued(farm.steps[row.step_id], (row.unit,), self.now_us)
+            elif isinstance(row, BulkRow):
+                if row.new == QUEUED != row.old:
+                    units = None if row.units == "*" else units_of(row.units)
+                    self.waits.queued(farm.steps[row.step_id], units, self.now_us)
+            elif isinstance(row, StepRow) and row.state == QUEUED:
+                self.waits.queued(farm.steps[row.id], None, self.now_us)
 
     def leased(self, lease: LeaseCommand) -> None:
         """The core leased work."""

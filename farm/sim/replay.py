@@ -1,8 +1,8 @@
 """Replays a recording: restores the farm it began with, feeds its events to a core, compares.
 
-What belongs here: reading the file and finding where two runs part.  What may not: writing it (the broker does) and
-its format (``farm.core.recording``).  The broker keeps a fingerprint of its state beside every event and a digest
-now and then, so that a difference is found at the event that made it.
+What belongs here: reading the file and finding where two runs part.  What may not: writing it (the broker
+does) and its format (``farm.core.recording``).  The broker keeps a fingerprint of its state beside every
+event and a digest now and then, so that a difference is found at the event that made it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ class Replay:
                 self._differ(f"{type(event).__name__} is refused: {error.message}")
                 return
             if fingerprint(self.core.farm) != said:
-                self._differ(f"after {type(event).__name__} it stands at {fingerprint(self.core.farm)}, not {said}")
+                self._differ(
+                    f"after {type(event).__name__} it stands at {fingerprint(self.core.farm)}, not {said}"
+                )
             yield event, out
 
     def _compare_mark(self, mark: Mark) -> None:

@@ -1,7 +1,7 @@
 """What a run came to, as one record: the same seed gives the same bytes.
 
-What belongs here: ratios and sums of what was measured.  What may not: how it is printed.  Seconds are virtual;
-amounts are text in USD with six decimals.
+What belongs here: ratios and sums of what was measured.  What may not: how it is printed.  Seconds are
+virtual; amounts are text in USD with six decimals.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         ratio: makespan over ``bound.chunked_s``; ``strict_ratio`` over ``bound.strict_s``.
         utilisation: Core-seconds held by attempts, of those that were there.
         useful: Core-seconds of frames that count, of those that were there.
-        frame_s, startup_s, thrown_s: Seconds attempts spent on frames that count, on starting, and on what was
-            thrown away; ``startup_share`` and ``thrown_share`` are parts of the three.
+        frame_s, startup_s, thrown_s: Seconds attempts spent on frames that count, on starting, and on what
+            was thrown away; ``startup_share`` and ``thrown_share`` are parts of the three.
         chunks: Render leases; ``leases`` counts all kinds.
         digest: Of the core's state at the end.
         fifo: A plain farm on the same; ``fifo_ratio`` its makespan over ``bound.chunked_s``.
@@ -263,8 +263,6 @@ def _starvation(sim: Simulation) -> Starvation:
     def wait(longest: tuple[int, str]) -> Wait:
         return Wait(_figure(longest[0] / 1e6), longest[1])
 
-    never = tuple(
-        f"J{job.id} {job.spec.name}" for job in sim.core.farm.jobs.values() if not job.started_us
-    )
+    never = tuple(f"J{job.id} {job.spec.name}" for job in sim.core.farm.jobs.values() if not job.started_us)
     large = wait(waits.large) if waits.any_large else None
     return Starvation(wait(waits.frame), wait(waits.step), large, never)

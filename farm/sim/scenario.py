@@ -1,8 +1,8 @@
 """The scenario file: what a simulated farm has, what is asked of it and what goes wrong, as typed records.
 
-What belongs here: the records, reading them from TOML, and checks that types cannot make.  What may not: drawing
-random numbers (``farm.sim.workload``) and the run (``farm.sim.engine``).  An unknown key is refused by name: a
-misspelt fault that silently never happens makes a simulation worthless.
+What belongs here: the records, reading them from TOML, and checks that types cannot make.  What may not:
+drawing random numbers (``farm.sim.workload``) and the run (``farm.sim.engine``).  An unknown key is refused
+by name: a misspelt fault that silently never happens makes a simulation worthless.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class Spread(_Record, frozen=True, kw_only=True):
     """A distribution of a figure.
 
     Attributes:
-        kind: ``constant`` (``mean``), ``uniform`` (``low`` to ``high``), ``lognormal`` (``mean`` and ``sigma`` of
-            the logarithm; cut at 20 times the mean), ``exponential`` (``mean``) or ``ramp`` (from ``low`` at the
-            first frame to ``high`` at the last, times a lognormal factor of mean 1 and ``sigma``).
+        kind: ``constant`` (``mean``), ``uniform`` (``low`` to ``high``), ``lognormal`` (``mean`` and
+            ``sigma`` of the logarithm; cut at 20 times the mean), ``exponential`` (``mean``) or ``ramp``
+            (from ``low`` at the first frame to ``high`` at the last, times a lognormal factor of mean 1 and
+            ``sigma``).
     """
 
     kind: Literal["constant", "uniform", "lognormal", "exponential", "ramp"]
@@ -44,8 +45,8 @@ class Spread(_Record, frozen=True, kw_only=True):
     high: _Seconds = 0.0
 
 
-#: A figure: constant, uniform in ``[low, high]``, or a distribution.  (A tuple of a fixed length in a union makes
-#: msgspec read beyond its end, so its length is checked here.)
+#: A figure: constant, uniform in ``[low, high]``, or a distribution.  (A tuple of a fixed length in a union
+#: makes msgspec read beyond its end, so its length is checked here.)
 Amount = _Seconds | tuple[_Seconds, ...] | Spread
 
 
@@ -58,7 +59,8 @@ class NodeGroup(_Record, frozen=True, kw_only=True):
         cores, ram_mib, gpus, vram_mib: What each has; ``vram_mib`` per GPU.
         speed: Times the reference speed that frame times are given for.
         rate_usd_h: What a machine costs per hour.
-        pool, site, attributes, renderers, apps: As agents and their keys tell; ``apps`` maps a name to a version.
+        pool, site, attributes, renderers, apps: As agents and their keys tell; ``apps`` maps a name to a
+            version.
         startup_s: Seconds every chunk takes to begin here, on top of the step's own.
         slots: Agents that share the machine evenly (as ``farm agent --agents N``); each is a node.
         join_s: When they join.

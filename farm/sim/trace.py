@@ -3,12 +3,12 @@
 What belongs here: reading both into planned jobs.  What may not: running them.
 
 A written trace has one JSON object a line:
-``{"at_s": 12.5, "name": "shot", "user": "ann", "project": "film", "priority": 50, "steps": [{"name": "beauty",
-"frame_s": [31.0, 29.5], "startup_s": 4.0, "resources": {"cores": 4}, "after": [], "chunk": "auto"}]}``; a step may
-also say ``frames`` as a range (as many as it has times), and everything else a step of a scenario may say.
-A recording (``farm record``) gives every job that was submitted while it ran, with the time each frame took when it
-was done for the first time; frames that were never done take the median of their step.  Times are taken as those of
-a node of speed 1.
+``{"at_s": 12.5, "name": "shot", "user": "ann", "project": "film", "priority": 50, "steps": [{"name":
+"beauty", "frame_s": [31.0, 29.5], "startup_s": 4.0, "resources": {"cores": 4}, "after": [], "chunk":
+"auto"}]}``; a step may also say ``frames`` as a range (as many as it has times), and everything else a step
+of a scenario may say. A recording (``farm record``) gives every job that was submitted while it ran, with the
+time each frame took when it was done for the first time; frames that were never done take the median of their
+step.  Times are taken as those of a node of speed 1.
 """
 
 from __future__ import annotations
@@ -143,6 +143,3 @@ def is_recording(path: Path) -> bool:
             return MAGIC in file.read(64)
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-

@@ -1,7 +1,8 @@
-"""Makes a scenario's nodes and jobs: every random figure is drawn here, from streams named by what they are for.
+"""Makes a scenario's nodes and jobs: every random figure is drawn here, from streams with names.
 
-What belongs here: numbers of nodes, jobs and frames.  What may not: what happens to them.  Each stream has its own
-name under the seed, so that one more job does not change another one's frames, and a policy changes no draw.
+What belongs here: numbers of nodes, jobs and frames.  What may not: what happens to them.  Each stream has
+its own name under the seed, so that one more job does not change another one's frames, and a policy changes
+no draw.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def draw(amount: Amount, rng: random.Random, position: float = 0.0) -> float:
         mean = amount.low + (amount.high - amount.low) * position
     if not amount.sigma or amount.kind == "constant":
         return mean
-    factor = math.exp(rng.gauss(-amount.sigma**2 / 2, amount.sigma))
+    factor = math.exp(rng.gauss(-(amount.sigma**2) / 2, amount.sigma))
     return mean * min(factor, _LONGEST)
 
 

@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 from farm.model.errors import StorageError
 from farm.storage.database import open_database
@@ -95,6 +96,36 @@ class ConnectedStore(SqlStore):
                 hint="the broker has to open it anew",
             )
         return db
+
+
+class SqliteReader(ConnectedStore):
+    """A farm's file, read while a broker may be writing it; it takes no changes."""
+
+    def __init__(self, path: Path | str, *, busy_s: float = 5.0) -> None:
+        """Opens the file.
+
+        Raises:
+            StorageError: There is none, or it cannot be read.
+        """
+        super().__init__(Path(path).absolute(), None)
+        if not self.path.is_file():
+            raise StorageError(f"there is no database {self.path}")
+        place = f"file:{quote(str(self.path))}?mode=ro"
+        try:
+            self._db = sqlite3.connect(
+                place, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise database_trouble(self.path, error) from error
+
+    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
+        self._refuse(StorageError(f"{self.path} was opened for reading"))
+
+    def close(self) -> None:
+        """Closes; may be called again."""
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
 
 
 class SqliteStore(ConnectedStore):

@@ -23,7 +23,14 @@ def facts(
     gpus = tuple(
         GpuInfo(index, f"GPU-{name}-{index}", "Simulated", memory) for index, memory in enumerate(vram)
     )
-    total = Resources(cores=cores, ram_mib=ram_mib, gpus=len(vram), vram_mib=max(vram, default=0))
+    total = Resources(
+        cores=cores,
+        ram_mib=ram_mib,
+        gpus=len(vram),
+        vram_mib=max(vram, default=0),
+        disk_mib=more.pop("disk_mib", 0),
+        tokens=more.pop("tokens", {}),
+    )
     more.setdefault("renderers", RENDERERS)
     more.setdefault("apps", (AppInfo("blender", "4.2.3"),))
     more.setdefault("attributes", {"os": "linux"})

@@ -16,11 +16,14 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import astuple
 
+from farm.core.rows import LeaseRow, MeterRow, NodeRow, ResultRow, StaleRow, VerifyRow
 from farm.model.frames import FrameRange
 from farm.model.outputs import FileFacts
 from farm.model.paths import expand
 from farm.model.states import AttemptKind, UnitState
+from farm.storage.journal import decode_rows
 
 #: FRAME OUTPUT: writes "frame attempt random" into the file.  MARKS is a folder where it leaves a mark when
 #: it begins (FRAME.NO) and ends (FRAME.NO.end); it waits for the file GATE, or GATE.NO of its attempt, or
@@ -37,6 +40,15 @@ printf '%s %s %s\n' "$frame" "$OVERCRANK_ATTEMPT" "$(od -An -N16 -tx1 /dev/urand
 [ -z "$MARKS" ] || : > "$MARKS/$frame.$no.end"
 """
 
+#: Kinds of rows in the journal as tables: name, and of which field the last row alone is kept.
+_TABLES: dict[type, tuple[str, str]] = {
+    LeaseRow: ("leases", "id"),
+    ResultRow: ("results", "seq"),
+    StaleRow: ("stale", "seq"),
+    VerifyRow: ("verify", "id"),
+    MeterRow: ("meters", "node_id"),
+    NodeRow: ("nodes", "id"),
+}
 _FILES = msgspec.msgpack.Decoder(tuple[FileFacts, ...])
 _DONE, _RUNNING = UnitState.DONE.value, UnitState.RUNNING.value
 
@@ -88,9 +100,23 @@ class Ledger:
         self._path = database
 
     def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of a query."""
+        """Rows of a query; what is in the journal shows as tables, too."""
         place = f"file:{quote(str(self._path))}?mode=ro"
         with contextlib.closing(sqlite3.connect(place, uri=True, timeout=10)) as db:
+            db.execute("BEGIN")  # one moment of the file, however long the look takes
+            for kind, (name, key) in _TABLES.items():
+                if name in sql:
+                    columns = ", ".join(f'"{field}"' for field in kind.__struct_fields__)
+                    db.execute(f"CREATE TEMP TABLE {name} ({columns}, UNIQUE ({key}) ON CONFLICT REPLACE)")
+            blobs = db.execute(
+                "SELECT id, blob FROM segments UNION ALL SELECT id, blob FROM journal ORDER BY id"
+            )
+            for number, blob in blobs.fetchall():
+                for row in decode_rows(blob, f"entry {number}"):
+                    name, _ = _TABLES.get(type(row), ("", ""))
+                    if name and name in sql:
+                        marks = ", ".join("?" * len(row.__struct_fields__))
+                        db.execute(f"INSERT INTO temp.{name} VALUES ({marks})", astuple(row))
             return db.execute(sql, values).fetchall()
 
     def step_id(self, job: int, step: str) -> int:

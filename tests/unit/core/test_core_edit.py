@@ -274,6 +274,7 @@ def test_a_job_that_was_made_shorter_ends_as_done_and_what_waits_for_it_goes_on(
     assert rig.states("J1/film") == "Q"
     assert rig.step("J1/beauty").shown().value == "done"
     rig.restart()
+    rig.join()
     rig.done(rig.lease())
     assert rig.job().shown().value == "done"
     # Nobody wants the rest: it does not come back with the others.
@@ -496,6 +497,7 @@ def test_the_time_can_be_set_moved_and_taken_away() -> None:
     rig.restart()
     edit(rig, "J1", start_after="")
     assert not rig.job().paused
+    rig.join()
     assert rig.dispatch()
     with pytest.raises(IllegalMove, match="started already"):
         edit(rig, "J1", start_after=NOON)

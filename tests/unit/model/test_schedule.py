@@ -45,8 +45,7 @@ _part = st.tuples(st.lists(st.integers(0, 6), min_size=1, max_size=7, unique=Tru
 
 def words(parts: list[tuple[list[int], int, int]]) -> str:
     return ", ".join(
-        f"{'+'.join(DAYS[day] for day in days)} "
-        f"{start // 60:02}:{start % 60:02}-{end // 60:02}:{end % 60:02}"
+        f"{'+'.join(DAYS[day] for day in days)} {start // 60:02}:{start % 60:02}-{end // 60:02}:{end % 60:02}"
         for days, start, end in parts
     )
 
@@ -58,8 +57,12 @@ def test_the_words_of_the_guide() -> None:
     assert night.is_open(at("2026-12-01T06:59:59")), "Monday's night ends on Tuesday"
     assert not night.is_open(at("2026-12-01T07:00:00"))
     assert night.is_open(at("2026-12-05T12:00:00")), "Saturday"
-    assert not night.is_open(at("2026-11-30T03:00:00")), "the night before Monday belongs to Sunday: it is over"
-    assert night.next_change(at("2026-12-04T19:30:00")) == at("2026-12-07T00:00:00"), "Friday to Monday in one"
+    assert not night.is_open(at("2026-11-30T03:00:00")), (
+        "the night before Monday belongs to Sunday: it is over"
+    )
+    assert night.next_change(at("2026-12-04T19:30:00")) == at("2026-12-07T00:00:00"), (
+        "Friday to Monday in one"
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,9 @@ def test_a_wrong_setting_is_named(given_: dict[str, str], named: str) -> None:
     assert named in caught.value.message
 
 
-@pytest.mark.parametrize(("text", "of", "count"), [("10%", 40, 4), ("10%", 3, 1), ("5", 3, 5), ("100%", 7, 7)])
+@pytest.mark.parametrize(
+    ("text", "of", "count"), [("10%", 40, 4), ("10%", 3, 1), ("5", 3, 5), ("100%", 7, 7)]
+)
 def test_a_share_of_nodes_is_at_least_one(text: str, of: int, count: int) -> None:
     assert read_share(text, of) == count
 
