@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import psutil
 from bench_farm import NAME, PATIENCE_S, BenchFarm, job_file
@@ -27,6 +29,7 @@ from common import (
     base_parser,
     cap_words,
     cpu_by_thread_us,
+    cpu_us,
     describe_machine,
     fail,
     median,
@@ -103,6 +106,69 @@ def two_threads_rate(times: int) -> float:
     return times // 2 * 2 / (time.perf_counter() - started_s)
 
 
+def own_cpu_us() -> float:
+    """CPU this process and its ended children have used, microseconds."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used) * 1e6
+
+
+class Spent(NamedTuple):
+    """CPU of some processes, microseconds: their own, and that of the programs they waited for."""
+
+    own_us: float
+    programs_us: float
+
+    @classmethod
+    def of(cls, launcher: psutil.Process) -> Spent:
+        """What the agents below a launcher have used so far."""
+        own = programs = 0.0
+        for process in launcher.children(recursive=True):
+            with contextlib.suppress(psutil.Error, OSError):
+                times = process.cpu_times()
+                own += cpu_us(process.pid)
+                programs += (times.children_user + times.children_system) * 1e6
+        return cls(own, programs)
+
+
+def measure_two(report: Report, farm: BenchFarm, launcher: psutil.Process, arguments: Any) -> None:
+    """Rate and CPU of two agents, beside two threads that only spawn."""
+    rates, limits, costs, parts = [], [], [], []
+    chunks = arguments.chunks * 5  # enough that the first and the last one do not count
+    for number in quiet_rounds(arguments.rounds, arguments.quiet_s):
+        before_us = own_cpu_us()
+        limits.append(two_threads_rate(chunks))
+        limit_us = (own_cpu_us() - before_us) / chunks
+        before, broker_us = Spent.of(launcher), cpu_us(farm.pid)
+        rates.append(chunks / run_chunks(farm, f"two {number}", chunks))
+        after = Spent.of(launcher)
+        agents_us = (after.own_us - before.own_us) / chunks
+        programs_us = (after.programs_us - before.programs_us) / chunks
+        broker_us = (cpu_us(farm.pid) - broker_us) / chunks
+        costs.append((agents_us + programs_us + broker_us) / limit_us)
+        parts.append((limit_us, programs_us, agents_us, broker_us))
+    ratio = median([rate / limit for rate, limit in zip(rates, limits, strict=True)])
+    report.emit("agent.two_threads_limit", median(limits), "proc/s", spread(limits))
+    report.emit("agent.two_agents", median(rates), "tasks/s", spread(rates))
+    report.emit(
+        "agent.two_agents_ratio",
+        ratio,
+        "x",
+        verdict(ratio, RATE_MUST, "must"),
+        verdict(ratio, RATE_GOAL, "goal"),
+    )
+    limit_us, programs_us, agents_us, broker_us = (
+        median(list(values)) for values in zip(*parts, strict=True)
+    )
+    report.emit(
+        "agent.two_agents_cpu",
+        median(costs),
+        "x",
+        f"all CPU of a chunk over the limit's {limit_us:.0f} us: program {programs_us:.0f}, "
+        f"agent {agents_us:.0f}, broker {broker_us:.0f} us",
+        f"on full cores the rate's ratio is at most {1 / median(costs):.2f}x",
+    )
+
+
 def measure_idle(report: Report, launcher: psutil.Process, idle_s: float) -> None:
     """CPU and memory of one idle agent, by process."""
     family = [launcher, *launcher.children(recursive=True)]
@@ -171,19 +237,9 @@ def main() -> None:
                 measure_idle(report, launcher, arguments.idle_s)
         with BenchFarm(folder, 0) as farm:
             farm.start()
-            with running_agents(farm, 2):
-                run_chunks(farm, "warm", 6)
-                rates, limits = [], []
-                for number in quiet_rounds(arguments.rounds, arguments.quiet_s):
-                    limits.append(two_threads_rate(arguments.chunks))
-                    rates.append(arguments.chunks / run_chunks(farm, f"two {number}", arguments.chunks))
-                ratio = median([rate / limit for rate, limit in zip(rates, limits, strict=True)])
-                report.emit("agent.two_threads_limit", median(limits), "proc/s", spread(limits))
-                report.emit("agent.two_agents", median(rates), "tasks/s", spread(rates))
-                report.emit(
-                    "agent.two_agents_ratio", ratio, "x",
-                    verdict(ratio, RATE_MUST, "must"), verdict(ratio, RATE_GOAL, "goal"),
-                )  # fmt: skip
+            with running_agents(farm, 2) as launcher:
+                run_chunks(farm, "warm", 50)
+                measure_two(report, farm, launcher, arguments)
     report.close()
 
 

@@ -2,7 +2,7 @@
 
 What belongs here: the scenario that is measured and its limits.  What may not: the simulator (``farm.sim``).
 
-200 jobs of four projects stand at time 0 before 1,000 nodes of unequal speed; each node has work for more than
+200 jobs of four projects stand at time 0 before 1,000 nodes of unequal speed; each has work for more than
 twenty times the longest chunk it may get.  The same jobs go to a plain farm (order of submission, chunks of
 ten frames), and then to both with machines that die.  Everything is drawn from a seed: the figures repeat.
 

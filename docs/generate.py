@@ -14,9 +14,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from farm.broker.metric_names import METRICS
 from farm.config.load import Option, options
+from farm.core import pace
 from farm.model import failures, states
 from farm.model.jobs import job_schema
+from farm.model.policy import Policy
 from farm.model.states import FailureClass, UnitState, WorkState
 from farm.renderers.registry import BUILT_IN, describe, get_renderer
 from node_agent import machine
@@ -28,8 +31,9 @@ NOTE = "<!-- Made by docs/generate.py from {source}; change that, not this page.
 CLASSES: dict[FailureClass, str] = {
     FailureClass.RENDERER: "the program crashed, or its log has an error",
     FailureClass.OUTPUT: "a file is missing, empty, unreadable or not as specified",
-    FailureClass.TIMEOUT: "the chunk took longer than the step's `timeout_s`",
-    FailureClass.SILENT: "the program said nothing and used nothing for too long",
+    FailureClass.TIMEOUT: "the chunk took longer than the step's `timeout_s`, or a frame than its "
+    "`failure.frame_timeout_s`",
+    FailureClass.SILENT: "the program said nothing and used nothing for too long (`failure.silent_x`)",
     FailureClass.OOM_VRAM: "the GPU's memory was not enough",
     FailureClass.OOM_RAM: "the machine's memory was not enough",
     FailureClass.LICENCE: "the licence server had no token",
@@ -40,7 +44,7 @@ CLASSES: dict[FailureClass, str] = {
     FailureClass.PREEMPTED: "the machine or the place was taken away for something else",
 }
 #: Classes the table is ready for but no part of this version finds yet.
-UNREPORTED = (FailureClass.LICENCE, FailureClass.SILENT, FailureClass.PREEMPTED)
+UNREPORTED = (FailureClass.PREEMPTED,)
 MEANINGS: dict[UnitState, str] = {
     UnitState.BLOCKED: "waits for what it depends on",
     UnitState.QUEUED: "can be leased as soon as a node can take it",
@@ -106,16 +110,33 @@ def failures_page() -> str:
             f"- A node that failed {failures.NODE_FAILURES_PER_STEP} times for a step is not used for it any "
             "more, unless it is the last able one.",
             f"- A job pauses itself when {failures.PAUSE_SHARE:.0%} of its frames, and at least "
-            f"{failures.PAUSE_MIN}, have failed.",
+            f"{failures.PAUSE_MIN}, have failed. A step with `failure.pause_share` or `pause_least` is judged "
+            "by those, and its frames are left out of the job's.",
             "- `attempts` of a step replaces the number of failures in the classes that have one.",
             "- A retry renders only the frames that are missing, never the whole chunk.",
-            f"- Nothing of this version reports {_words(UNREPORTED)}.\n",
+            f"- A node on which work of {Policy().quarantine_users} users failed as "
+            f"{_words(sorted(failures.BLAMES_NODE))} within {Policy().quarantine_h:g} hours, and nothing "
+            "worked since, is drained and names their steps; never the last node that could do what waits. "
+            "`farm node enable` puts it back and begins the count anew (`quarantine_users` and "
+            "`quarantine_h` of the policy).",
+            "- `failure.silent_x` of a step: an attempt is ended once it printed no line, changed no file, did "
+            "no disk I/O and used less than 2 % of a core, all of it for that many times the step's median "
+            f"frame (at least {pace.SILENT_LEAST_US / 1e6:g} s). Nothing is ended before a first frame is "
+            "done.",
+            "- `failure.min_run_s` of a step: a frame that ended well in less has failed as `renderer`.",
+            "- `pre` and `post` of a step run once per chunk, as argument lists without a shell, in the "
+            "renderer's environment and folder. `{frames}`, `{output}`, `{scratch}` and `{cores}` are filled "
+            "in; `{frame}` is refused. When `pre` fails, nothing is rendered and all frames of the chunk fail; "
+            "`post` runs for the frames that were rendered, before they are published, and its failure fails "
+            "them.",
+            "- An attempt that an agent ends without a word about its frames counts as `lost`.",
+            f"- Nothing of this version reports {_words(UNREPORTED)} yet.\n",
         )
     )
 
 
 def _words(classes: Sequence[FailureClass]) -> str:
-    return " or ".join(f"`{kind.value}`" for kind in classes) + " yet"
+    return " or ".join(f"`{kind.value}`" for kind in classes)
 
 
 def _tries(rule: failures.FailureRule) -> str:
@@ -228,6 +249,35 @@ def renderers_page() -> str:
     return "\n".join(parts)
 
 
+def metrics_page() -> str:
+    """Every figure that Prometheus can scrape."""
+    rows = [
+        (
+            f"`{metric.shown}`",
+            metric.kind,
+            ", ".join(f"`{label}`" for label in metric.labels),
+            metric.help + ".",
+        )
+        for metric in METRICS.values()
+    ]
+    return "\n".join(
+        [
+            NOTE.format(source="farm.broker.metric_names"),
+            "# Metrics\n",
+            "`farm broker --metrics-port 7463` (option `metrics_port`) serves these figures to Prometheus at "
+            "`/metrics`, in plain HTTP and without a password, on the address the broker listens on. It is off "
+            "by default. Keep the port on a network you trust, or listen on 127.0.0.1 and scrape there.\n",
+            "`deploy/prometheus/` has a scrape configuration and alert rules to begin with, `deploy/grafana/` "
+            "a dashboard.\n",
+            "Figures are gathered when somebody asks, at most once a second; dispatch never waits for HTTP. "
+            "Counters begin at zero when the broker starts, except those of money, which go on (`waste_usd` and "
+            "`waste_seconds` count from the start). A frame is any unit of a step. Units are seconds, bytes and "
+            "USD. What begins with `overcrank_process_` is about the broker's process.\n",
+            table(("name", "kind", "by", "meaning"), rows),
+        ]
+    )
+
+
 def schema_page() -> str:
     """JSON Schema of the job file."""
     return json.dumps(job_schema(), indent=2) + "\n"
@@ -239,6 +289,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "states.md": states_page,
     "renderers.md": renderers_page,
     "job.schema.json": schema_page,
+    "metrics.md": metrics_page,
 }
 
 

@@ -35,6 +35,7 @@ from node_agent.apps import probe_apps
 from node_agent.attempt import Attempt
 from node_agent.crew import Crew
 from node_agent.desk import Desk
+from node_agent.environ import own_environment
 from node_agent.home import ScratchFolders, agent_id, lock_state, make_scratch
 from node_agent.keeper import Keeper
 from node_agent.ledger import Workshop, discard, sweep
@@ -220,6 +221,7 @@ class Agent:
             previews=self._previews,
             exit_grace_s=options.exit_grace_s,
             env=options.env,
+            own_env=own_environment(),
         )
         self.keeper = Keeper(
             self.outbox,

@@ -1,8 +1,8 @@
 """Threads that are used again: what an agent does beside its fixed threads.
 
 What belongs here: handing work to a thread that is free, or to a new one.  What it may not know: what the
-work is.  ``concurrent.futures`` does the same and makes a future, a condition and a lock for each piece of work,
-whose result nobody here asks for; an agent with short chunks hands over a thousand a second.
+work is.  ``concurrent.futures`` does the same and makes a future, a condition and a lock for each piece of
+work, whose result nobody here asks for; an agent with short chunks hands over a thousand a second.
 """
 
 from __future__ import annotations

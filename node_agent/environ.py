@@ -20,6 +20,11 @@ THREADS = (
 )
 
 
+def own_environment() -> dict[str, str]:
+    """What processes are given of the agent's own environment."""
+    return {name: value for name in PASSED if (value := os.environ.get(name))}
+
+
 def clean_environment(
     *,
     cores: int,

@@ -46,6 +46,7 @@ class Workshop(msgspec.Struct, kw_only=True):
         kill_grace_s: SIGTERM to SIGKILL; the broker's welcome sets it.
         exit_grace_s: How long a program may take to end once all its units are done.
         env: Variables of the administrator for every process.
+        own_env: The agent's own variables that processes may see; looked up anew each time when None.
     """
 
     desk: Desk
@@ -59,6 +60,7 @@ class Workshop(msgspec.Struct, kw_only=True):
     kill_grace_s: float = 15.0
     exit_grace_s: float = 60.0
     env: Mapping[str, str] = {}
+    own_env: Mapping[str, str] | None = None
 
 
 class Ledger:

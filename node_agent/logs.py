@@ -212,14 +212,14 @@ class LogSpool:
             self._settle()
 
     def remove(self) -> None:
-        """Closes the log and deletes its file (after the upload); no error if it is gone."""
+        """Closes the log and deletes its file (after the upload); one that stays is sent again some day."""
         self.close()
         self.forget_text()
         if self._place is not None:
             place, self._place = self._place, None
             place.release()
             return
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(OSError):
             os.unlink(self._name)
 
     def forget_text(self) -> None:

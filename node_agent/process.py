@@ -34,6 +34,8 @@ from node_agent.troubles import WorkTrouble, own_trouble
 log = logging.getLogger("overcrank.agent")
 
 _READ = 65536
+#: How long the output of a process that was just started is left in its pipe.
+QUIET_S = 0.005
 #: Start errors that are the machine's fault; any other is the job's.
 _NODE_ERRORS = frozenset(
     {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ETIMEDOUT, errno.EIO, errno.EBADF}
@@ -208,18 +210,25 @@ class Process:
         os.set_blocking(reader, False)
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
-        poll.register(reader, select.POLLIN)
+        # A program that ends at once closes its pipe a moment before its end is told: not to wake up for
+        # both, the pipe, which holds 64 KiB, is left alone for the first few milliseconds.
+        listening = False
         order: Order | None = None
         while handle.facts is None and handle.error is None:
             due = self._due()
             left = None if due is None or order else max(0.0, due[0] - time.monotonic())
-            if not handle.pid:
+            if not listening:
+                left = QUIET_S if left is None else min(left, QUIET_S)
+            elif not handle.pid:
                 left = min(math.inf if left is None else left, handle.start_left_s())
                 left = None if left == math.inf else left
             # Longer waits than poll() takes are no waits for a deadline anybody will see.
             ready = dict(poll.poll(None if left is None else min(int(left * 1000) + 1, 1 << 30)))
             if self._wake_fd in ready:
                 self._clear_wake()
+            if not listening:
+                listening = True
+                poll.register(reader, select.POLLIN)
             if reader in ready and not self._read(reader):
                 poll.unregister(reader)
             if order is None:

@@ -41,7 +41,7 @@ from node_agent.machine import Phase, Unit
 from node_agent.outputs import AttemptFiles
 from node_agent.plan import Plan
 from node_agent.process import Ended, Order, Process, collect, prepare_scratch
-from node_agent.silence import Gauge, Silence, folder_mark
+from node_agent.silence import Listener
 from node_agent.troubles import WorkTrouble, destination_trouble, is_full
 
 
@@ -80,9 +80,7 @@ class Rendering:
         self._posted = False
         # Touched by the keeper's thread only.
         self._folders: tuple[str, ...] = ()
-        self._heard: Process | None = None
-        self._gauge = Gauge()
-        self._silence = Silence(0.0)
+        self._listener = Listener(book.held.lease.silent_s)
 
     # -- called from other threads --
 
@@ -103,12 +101,8 @@ class Rendering:
         process = self._process
         if process is None:
             return
-        if process is not self._heard:
-            self._heard, self._gauge = process, Gauge()
-            self._silence = Silence(self._held.lease.silent_s)
-        self._gauge.look(pids)
-        mark = (process.printed, folder_mark((self._scratch, *self._folders)))
-        reason = self._silence.look(time.monotonic(), mark, self._gauge.cpu_s, self._gauge.io_bytes)
+        folders = (self._scratch, *self._folders)
+        reason = self._listener.listen(process, process.printed, folders, pids)
         if reason and self._process is process:
             self.order(Order(FailureClass.SILENT, reason))
 
@@ -378,6 +372,7 @@ class Rendering:
                 "CORES": str(max(1, lease.resources.cores)),
             },
             step_env={**self._book.shop.env, **template.env, **invocation.env},
+            own=self._book.shop.own_env,
         )
 
     # -- while one runs --

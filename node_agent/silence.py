@@ -11,6 +11,7 @@ sign alone misleads: simulations print nothing for hours, and a hung licence che
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable
 
@@ -92,6 +93,35 @@ class Silence:
             return ""
         silent_s = now_s - self._since_s
         return f"no output for {silent_s:.0f} s, CPU {100 * share:.1f} %, no disk I/O"
+
+
+class Listener:
+    """Listens to the processes of one attempt, one after the other; belongs to the thread that measures."""
+
+    def __init__(self, silent_s: float) -> None:
+        self._silent_s = silent_s
+        self._heard: object = None
+        self._gauge = Gauge()
+        self._silence = Silence(silent_s)
+
+    def listen(self, process: object, printed: int, folders: Iterable[str], pids: Collection[int]) -> str:
+        """Takes one look at a running process.
+
+        Args:
+            process: Which one it is; another one begins anew.
+            printed: Bytes it printed so far.
+            folders: Where it may write.
+            pids: Its tree.
+
+        Returns:
+            The evidence once it has been silent for too long, else "".
+        """
+        if process is not self._heard:
+            self._heard, self._gauge, self._silence = process, Gauge(), Silence(self._silent_s)
+        gauge = self._gauge
+        gauge.look(pids)
+        mark = (printed, folder_mark(folders))
+        return self._silence.look(time.monotonic(), mark, gauge.cpu_s, gauge.io_bytes)
 
 
 def folder_mark(folders: Iterable[str]) -> int:

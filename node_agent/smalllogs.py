@@ -92,6 +92,7 @@ class SmallLogs:
         self._lock = threading.Lock()
         self._shelf: Shelf | None = None
         self._made = 0
+        self._closed = False
 
     def put(self, name: str, text: bytes) -> Place:
         """Keeps a complete log.
@@ -100,7 +101,7 @@ class SmallLogs:
             OSError: The disk refuses.
         """
         named = name.encode("utf-8", "surrogateescape")
-        record = b"".join((_HEAD.pack(_MAGIC, len(named), len(text), zlib.crc32(text)), named, text))
+        record = b"".join((_HEAD.pack(_MAGIC, len(named), len(text), zlib.crc32(named + text)), named, text))
         with self._lock:
             shelf = self._shelf
             if shelf is None:
@@ -115,6 +116,9 @@ class SmallLogs:
             shelf.live += 1
             if shelf.size >= FULL_BYTES:
                 self._turn_over(shelf)
+            if self._closed:  # an attempt that outlived the sending: found by the next start
+                self._shelf = None
+                shelf.close()
             return Place(self, shelf, start + len(record) - len(text), len(text))
 
     def _open(self) -> Shelf:
@@ -146,8 +150,9 @@ class SmallLogs:
                 shelf.size = 0
 
     def close(self) -> None:
-        """Closes the file in use; one with logs that are still needed stays."""
+        """Closes the file in use; one with logs that are still needed stays.  Logs may still be put."""
         with self._lock:
+            self._closed = True
             shelf, self._shelf = self._shelf, None
             if shelf is not None:
                 shelf.close()
@@ -160,8 +165,7 @@ def read_shelf(path: Path) -> Iterator[tuple[str, bytes]]:
     while at + _HEAD.size <= len(data):
         magic, named, length, crc = _HEAD.unpack_from(data, at)
         start = at + _HEAD.size
-        text = data[start + named : start + named + length]
-        if magic != _MAGIC or len(text) < length or zlib.crc32(text) != crc:
-            return
-        yield data[start : start + named].decode("utf-8", "surrogateescape"), text
         at = start + named + length
+        if magic != _MAGIC or at > len(data) or zlib.crc32(data[start:at]) != crc:
+            return
+        yield data[start : start + named].decode("utf-8", "surrogateescape"), data[start + named : at]

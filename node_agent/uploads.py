@@ -39,7 +39,7 @@ TAIL_S = 1.0
 ANSWER_S = 15.0
 #: A log that ended waits so long for company: woken for each of a thousand short ones a second, this thread
 #: and the broker's would do little else.
-GATHER_S = 0.05
+GATHER_S = 0.1
 #: As many do not wait for more.
 COMPANY = 16
 #: Pieces on their way at one time (the broker keeps at most 32 answers for one peer and drops more), and
@@ -229,8 +229,9 @@ class Uploader:
                 pause_s = self._turn()
         finally:
             self._line.close(linger_s=0.5)
-            for stream in self._running.values():
-                stream.spool.settle()
+            with self._lock:
+                for stream in self._streams.values():
+                    stream.spool.settle()
             self._small.close()
 
     def _finished(self) -> bool:

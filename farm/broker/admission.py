@@ -12,6 +12,7 @@ from farm.model.roles import Role, check_allowed, check_priority
 from farm.model.versions import check_constraint
 from farm.protocol.codec import check_depth
 from farm.renderers.base import Renderer, read_params
+from farm.renderers.command import check_commands
 from farm.renderers.registry import get_renderer
 
 
@@ -51,6 +52,7 @@ def admit(source: bytes, role: Role, user: str, now_us: int) -> tuple[SubmitEven
         except PeerError as error:
             raise JobFileError(error.message, f"{where}.params") from error
         warnings += renderer.check(step, params)
+        check_commands(step, where)
         if step.version:
             if not renderer.app:
                 raise JobFileError(f"{renderer.name} has no application to constrain", f"{where}.version")

@@ -183,9 +183,9 @@ class Broker:
             bulk.start()
             stack.callback(bulk.stop)
             loop = Loop(state, link, tick_s=self._tick_s or max(0.01, options.heartbeat_s / 8))
-            self._loop = loop
             if options.metrics_port:
                 self._serve_metrics(stack, state, loop)
+            self._loop = loop
             if self._stopping.is_set():
                 loop.stop()
             endpoint = Endpoint(

@@ -27,8 +27,11 @@ log = logging.getLogger("overcrank.broker")
 DRAIN = 2_000
 #: Seconds between two looks at deadlines.
 TICK_S = 0.25
-#: Rows after which the next quiet moment writes a checkpoint; twice as many and it is written at once.
-CHECKPOINT_ROWS = 100_000
+#: Rows after which the next quiet moment writes a checkpoint: history people ask for is read from it, and a
+#: restart replays what came after.
+CHECKPOINT_ROWS = 20_000
+#: Rows after which one is written however busy it is.
+CHECKPOINT_FORCED = 100_000
 
 
 class Loop:
@@ -56,7 +59,8 @@ class Loop:
         self._tick_us = int(tick_s * 1e6)
         self._clock_us = clock_us
         self._next_tick_us = 0
-        self._rows_since_checkpoint = 0
+        farm = state.core.farm
+        self._rows_since_checkpoint = farm.seq - farm.checkpoint_seq
         self._mono_us = time.monotonic_ns() // 1000
         self.waker = Waker()
 
@@ -120,15 +124,16 @@ class Loop:
         s.publisher.flush(now_us)
         s.outbound.flush(s.agents, self._send)
         rows = self._rows_since_checkpoint
-        if rows >= CHECKPOINT_ROWS and (not taken or rows >= 2 * CHECKPOINT_ROWS):
+        if rows >= CHECKPOINT_ROWS and (not taken or rows >= CHECKPOINT_FORCED):
             s.apply(CheckpointEvent(now_us))
             self._commit_and_send()
             self._rows_since_checkpoint = 0
         if metrics is not None:
             if taken:
                 metrics.turn(time.perf_counter() - begun_s, taken)
-            if metrics.wanted:
-                metrics.answer(s)
+            if metrics.wanted or metrics.gathering:
+                # More of it follows at once when nothing else is to be done.
+                taken += metrics.answer(s)
         return taken
 
     def _place(self, now_us: int) -> None:

@@ -1,7 +1,7 @@
 """Every figure the broker exposes to Prometheus, once: name, kind, labels, help.
 
-What belongs here: the table that the exposition, the reference page and the tests of the dashboards are made from.
-What may not: how a figure is worked out (``farm.broker.metrics``).
+What belongs here: the table that the exposition, the reference page and the tests of the dashboards are
+made from. What may not: how a figure is worked out (``farm.broker.metrics``).
 
 Names begin with ``overcrank_`` and end with their unit (base units: seconds, bytes; money in USD).
 """

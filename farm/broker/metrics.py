@@ -4,9 +4,10 @@ What belongs here: counting, the snapshot, the HTTP server.  What may not: decid
 the same without it.
 
 The loop's thread alone touches the counts, so there is no lock on its way.  A scrape sets a flag and wakes
-the loop, which at the end of a turn (at most once a second) gathers all figures into a snapshot that nobody
-changes any more; the server's thread makes text of it.  The loop never waits for HTTP, and a scrape that
-the loop does not answer in time gets the snapshot before.
+the loop, which gathers all figures into a snapshot that nobody changes any more, at most once a second and a
+slice of SLICE_S at the end of each turn, so that a farm of a hundred thousand steps is not held up for it.
+The server's thread makes text of the snapshot.  The loop never waits for HTTP, and a scrape that the loop does
+not answer in time gets the snapshot before.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from farm.broker.metric_names import FRAME_BUCKETS_S, METRICS, PREFIX, TURN_BUCK
 from farm.core.rows import AnyRow, LeaseRow, ResultRow, StaleRow
 from farm.core.state import Farm, Node
 from farm.model.errors import FarmUnreachable
-from farm.model.states import AttemptKind, NodeState, UnitState
+from farm.model.states import AttemptKind, NodeState, UnitState, shown_state
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric as Family
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("overcrank.broker")
 
+#: How long the loop gathers at once.
+SLICE_S = 0.002
+#: Jobs or nodes between two looks at the clock.
+_PIECE = 100
 #: A snapshot younger than this is served again.
 FRESH_S = 1.0
 #: How long a scrape waits for the loop.
@@ -111,16 +116,18 @@ class Metrics:
         self._turns = Histogram(TURN_BUCKETS_S)
         self._commits = Histogram(TURN_BUCKETS_S)
         self._lags = Histogram(TURN_BUCKETS_S)
-        self._frames: dict[tuple[str, ...], Histogram] = {}
-        self._leases: Values = {}
-        self._failures: Values = {}
-        self._failed: Values = {}
+        self._frames: dict[str, Histogram] = {}
+        self._leases: dict[int, int] = {}
+        self._failures: dict[str, int] = {}
+        self._failed: dict[str, int] = {}
         self._stale = 0
         self._messages = 0
         self._rows = 0
         self._waste_nano = 0
         self._waste_us = 0
         self._gather_s = 0.0
+        #: The gathering that is under way.
+        self._gathering: Iterator[None] | None = None
         #: By open attempt: when it began, time that went into frames that are done, whether some was wasted.
         self._open: dict[int, list[int]] = {a.id: [a.started_us, 0, 0] for a in farm.attempts.values()}
         self._spend: dict[str, int] = {}
@@ -133,6 +140,11 @@ class Metrics:
         self._wake = wake
 
     # -- the loop's thread --
+
+    @property
+    def gathering(self) -> bool:
+        """Whether a snapshot is being made."""
+        return self._gathering is not None
 
     def turn(self, seconds: float, messages: int) -> None:
         """A turn that did something took so long."""
@@ -153,74 +165,85 @@ class Metrics:
                 self._result(row)  # type: ignore[arg-type]
             elif kind is LeaseRow:
                 self._open[row.id] = [row.at_us, 0, 0]  # type: ignore[union-attr]
-                name = (_KINDS.get(row.kind, "other"),)  # type: ignore[union-attr]
-                self._leases[name] = self._leases.get(name, 0) + 1
+                number = row.kind  # type: ignore[union-attr]
+                self._leases[number] = self._leases.get(number, 0) + 1
             elif kind is StaleRow:
                 self._stale += 1
 
     def _result(self, row: ResultRow) -> None:
+        step = self._farm.steps.get(row.step_id)
         attempt = self._open.get(row.attempt_id)
         if row.unit >= 0:
             if row.new == _DONE:
-                step = self._farm.steps.get(row.step_id)
-                name = (step.spec.renderer if step is not None else "",)
+                elapsed_us = row.elapsed_us
+                name = step.spec.renderer if step is not None else ""
                 frames = self._frames.get(name)
                 if frames is None:
                     frames = self._frames[name] = Histogram(FRAME_BUCKETS_S)
-                frames.add(row.elapsed_us / 1e6)
+                frames.add(elapsed_us / 1e6)
                 if attempt is not None:
-                    attempt[1] += row.elapsed_us
+                    attempt[1] += elapsed_us
             elif attempt is not None:
                 attempt[2] = 1
-            if row.failure:
-                failure = (row.failure,)
+            failure = row.failure
+            if failure:
                 self._failures[failure] = self._failures.get(failure, 0) + 1
                 if row.new == _FAILED:
                     self._failed[failure] = self._failed.get(failure, 0) + 1
         if row.closes:
             self._waste_nano += row.waste_nano
-            step = self._farm.steps.get(row.step_id)
-            project = step.job.project if step is not None else ""
-            self._spend[project] = self._spend.get(project, 0) + row.charge_nano
-            attempt = self._open.pop(row.attempt_id, None)
-            if attempt is not None and (attempt[2] or row.lost or row.waste_nano):
-                self._waste_us += max(0, row.at_us - attempt[0] - attempt[1])
+            if row.charge_nano:
+                project = step.job.project if step is not None else ""
+                self._spend[project] = self._spend.get(project, 0) + row.charge_nano
+            if attempt is not None:
+                del self._open[row.attempt_id]
+                if attempt[2] or row.lost or row.waste_nano:
+                    self._waste_us += max(0, row.at_us - attempt[0] - attempt[1])
 
-    def answer(self, s: BrokerState) -> None:
-        """Gathers a snapshot when somebody asked for one."""
-        self.wanted = False
+    def answer(self, s: BrokerState) -> bool:
+        """Gathers for a while when somebody asked; returns whether more is to be done at once."""
         begun_s = time.perf_counter()
-        made = Snapshot()
-        self._gather(s, made)
-        self._gather_s = time.perf_counter() - begun_s
-        made.values["snapshot_seconds"] = {(): self._gather_s}
-        with self._made:
-            self._snapshot = made
-            self._made.notify_all()
+        if self._gathering is None:
+            self.wanted = False
+            self._gather_s = 0.0
+            self._gathering = self._gather(s)
+        for _ in self._gathering:
+            spent_s = time.perf_counter() - begun_s
+            if spent_s >= SLICE_S:
+                self._gather_s += spent_s
+                return True
+        self._gathering = None
+        return False
 
-    def _gather(self, s: BrokerState, made: Snapshot) -> None:
+    def _gather(self, s: BrokerState) -> Iterator[None]:
+        """Makes a snapshot; yields now and then."""
+        made = Snapshot()
         values = made.values
-        _gather_work(s.core.farm, s.now_us, values)
-        _gather_nodes(s.core.farm, s.now_us, values)
+        yield from _gather_work(s.core.farm, s.now_us, values)
+        yield from _gather_nodes(s.core.farm, s.now_us, values)
+        alerts = len(s.keydesk.alerts) + len(s.alerts) + (s.core.farm.due.rollout is not None)
+        values["alerts"] = {(): alerts + values.pop("alarming")[()]}
         values["build_info"] = {(product.__version__, s.farm_name, s.farm_id): 1.0}
         values["start_time_seconds"] = {(): s.started_us / 1e6}
         values["sessions"] = _count((session.role,) for session in s.sessions.values())
-        alerts = len(s.keydesk.alerts) + len(s.alerts) + (s.core.farm.due.rollout is not None)
-        values["alerts"] = {(): float(alerts + sum(_alarming(node) for node in s.core.farm.nodes.values()))}
-        values["leases"] = dict(self._leases)
-        values["failures"] = dict(self._failures)
-        values["frames_failed"] = dict(self._failed)
-        values["frames_done"] = {name: float(sum(found.counts)) for name, found in self._frames.items()}
+        values["leases"] = {(_KINDS.get(kind, "other"),): float(n) for kind, n in self._leases.items()}
+        values["failures"] = {(name,): float(count) for name, count in self._failures.items()}
+        values["frames_failed"] = {(name,): float(count) for name, count in self._failed.items()}
+        values["frames_done"] = {(name,): float(sum(found.counts)) for name, found in self._frames.items()}
         values["project_spend_usd"] = {(name,): nano * _NANO for name, nano in self._spend.items()}
         values["waste_usd"] = {(): self._waste_nano * _NANO}
         values["waste_seconds"] = {(): self._waste_us / 1e6}
         values["stale_results"] = {(): float(self._stale)}
         values["messages"] = {(): float(self._messages)}
         values["rows"] = {(): float(self._rows)}
-        made.histograms["frame_seconds"] = {name: found.copy() for name, found in self._frames.items()}
+        values["snapshot_seconds"] = {(): self._gather_s}
+        made.histograms["frame_seconds"] = {(name,): found.copy() for name, found in self._frames.items()}
         made.histograms["turn_seconds"] = {(): self._turns.copy()}
         made.histograms["commit_seconds"] = {(): self._commits.copy()}
         made.histograms["loop_lag_seconds"] = {(): self._lags.copy()}
+        with self._made:
+            self._snapshot = made
+            self._made.notify_all()
 
     # -- any other thread --
 
@@ -244,24 +267,35 @@ def _count(names: Iterable[tuple[str, ...]]) -> Values:
     return found
 
 
-def _gather_work(farm: Farm, now_us: int, values: dict[str, Values]) -> None:
+def _gather_work(farm: Farm, now_us: int, values: dict[str, Values]) -> Iterator[None]:
     jobs: Values = {}
     totals = [0] * len(_STATES)
     by_project: dict[str, list[int]] = {}
     oldest: dict[str, int] = {}
-    for job in farm.jobs.values():
+    for index, job in enumerate(list(farm.jobs.values())):
+        if not index % _PIECE:
+            yield
         if job.archived:
             continue
-        counts = job.counts()
-        word = (job.shown().value,)
+        steps = job.steps
+        counts = (
+            steps[0].counts
+            if len(steps) == 1
+            else list(map(sum, zip(*[x.counts for x in steps], strict=True)))
+        )
+        word = (shown_state(counts, paused=job.paused).value,)
         jobs[word] = jobs.get(word, 0) + 1
         for state, count in enumerate(counts):
-            totals[state] += count
-        if counts[_QUEUED] or counts[_RUNNING]:
-            sums = by_project.setdefault(job.project, [0, 0])
-            sums[0] += counts[_QUEUED]
+            if count:
+                totals[state] += count
+        queued = counts[_QUEUED]
+        if queued or counts[_RUNNING]:
+            sums = by_project.get(job.project)
+            if sums is None:
+                sums = by_project[job.project] = [0, 0]
+            sums[0] += queued
             sums[1] += counts[_RUNNING]
-            if counts[_QUEUED] and not job.paused:
+            if queued and not job.paused:
                 oldest[job.project] = min(oldest.get(job.project, now_us), job.submitted_us)
     values["jobs"] = jobs
     values["frames"] = {(word,): float(count) for word, count in zip(_STATES, totals, strict=True)}
@@ -276,15 +310,20 @@ def _gather_work(farm: Farm, now_us: int, values: dict[str, Values]) -> None:
     values["limit_tokens_busy"] = {(limit.name,): float(limit.used) for limit in limits}
 
 
-def _gather_nodes(farm: Farm, now_us: int, values: dict[str, Values]) -> None:
+def _gather_nodes(farm: Farm, now_us: int, values: dict[str, Values]) -> Iterator[None]:
     nodes: Values = {}
     agents: Values = {}
     spend: dict[str, list[float]] = {}
     running: Values = {}
     amounts: dict[tuple[str, str], list[int]] = {}
-    for node in farm.nodes.values():
+    alarming = 0
+    for index, node in enumerate(list(farm.nodes.values())):
+        if not index % _PIECE:
+            yield
         site = node.site or "local"
-        money = spend.setdefault(site, [0.0, 0.0, 0.0])
+        money = spend.get(site)
+        if money is None:
+            money = spend[site] = [0.0, 0.0, 0.0]
         total_nano, idle_nano = _money(node, now_us)
         money[0] += total_nano
         money[1] += idle_nano
@@ -292,27 +331,32 @@ def _gather_nodes(farm: Farm, now_us: int, values: dict[str, Values]) -> None:
             continue
         if node.meter_on:
             money[2] += node.meter_rate
+        alarming += _alarming(node)
         word = (node.state.value if node.enabled else "drained", node.pool, site)
         nodes[word] = nodes.get(word, 0) + 1
         if node.state not in _LIVE:
             continue
-        version = (node.facts.software,)
+        facts, attempts, slots = node.facts, len(node.attempts), node.settings.slots
+        version = (facts.software,)
         agents[version] = agents.get(version, 0) + 1
-        attempts, facts, slots = len(node.attempts), node.facts, node.settings.slots
         running[(site,)] = running.get((site,), 0) + attempts
-        sums = amounts.setdefault((node.pool, site), [0] * 6)
+        sums = amounts.get((node.pool, site))
+        if sums is None:
+            sums = amounts[(node.pool, site)] = [0] * 6
         sums[0] += facts.total.cores
         sums[1] += facts.total.cores - node.cores_free
-        sums[2] += len(facts.gpus)
-        sums[3] += len(facts.gpus) - len(node.gpus_free)
+        if facts.gpus:
+            sums[2] += len(facts.gpus)
+            sums[3] += len(facts.gpus) - len(node.gpus_free)
         if slots:
             sums[4] += slots
             sums[5] += min(slots, attempts)
+    values["alarming"] = {(): float(alarming)}
     values["nodes"] = nodes
     values["agents"] = agents
     values["attempts_running"] = running
-    for index, name in enumerate(("cores", "cores_busy", "gpus", "gpus_busy", "slots", "slots_busy")):
-        values[name] = {where: float(sums[index]) for where, sums in amounts.items()}
+    for place, name in enumerate(("cores", "cores_busy", "gpus", "gpus_busy", "slots", "slots_busy")):
+        values[name] = {where: float(sums[place]) for where, sums in amounts.items()}
     values["spend_usd"] = {(site,): money[0] * _NANO for site, money in spend.items()}
     values["idle_usd"] = {(site,): money[1] * _NANO for site, money in spend.items()}
     values["burn_usd_per_hour"] = {(site,): money[2] * _NANO for site, money in spend.items()}

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress, islice
 
 import farm
+from farm.broker.reasons import why_reply
 from farm.broker.setting import policy_reply
 from farm.broker.state import BrokerState
 from farm.core import meter
@@ -39,6 +40,7 @@ from farm.protocol.client import (
     SpendReq,
     StatusReply,
     StatusReq,
+    WhyReq,
 )
 
 _UNIT_WORDS = {state.word: state.value for state in UnitState}
@@ -75,6 +77,9 @@ def answer(s: BrokerState, request: Request, role: Role, user: str) -> object:
         check_allowed(role, "nodes", user=user, owner="")
         nodes = (node for node in s.core.farm.nodes.values() if not node.forgotten)
         return NodesReply(id=request.id, nodes=tuple(s.views.node_row(node, s.now_us) for node in nodes))
+    if isinstance(request, WhyReq):
+        check_allowed(role, "why", user=user, owner="")
+        return why_reply(s, request)
     if isinstance(request, SpendReq):
         return _spend(s, request, role, user)
     if isinstance(request, StatusReq):

@@ -98,9 +98,30 @@ class Routes:
         elif session.node_id:
             handler = self._on.get(type(message))
             if handler is not None:
-                handler(session, message)
+                self._guarded(session, lambda: handler(session, message))
         elif isinstance(message, Request):
             self._request(session, message)
+
+    def _guarded(self, session: BrokerSession, work: Callable[[], None]) -> None:
+        """Does what an agent's message asks; one that cannot be taken ends its session, and nothing else.
+
+        The turn holds what other agents said: it must not fall with the words of one.
+        """
+        s = self._s
+        try:
+            work()
+        except StorageError:
+            raise
+        except OvercrankError as error:
+            reason = error.message
+            log.warning("bad-message node=%d reason=%s", session.node_id, reason)
+        except Exception as error:
+            reason = f"the broker could not take a message of this agent: {type(error).__name__}"
+            log.exception("message-failed node=%d", session.node_id)
+        else:
+            return
+        s.drop(session.routing_id)
+        s.outbound.reply(session.routing_id, RefusedMsg("error", reason, "see the broker's log"))
 
     # -- sessions --
 
@@ -124,9 +145,14 @@ class Routes:
             user=entry.user,
             leases={},
         )
-        agent_part = None
+        agent_part, parts = None, list[AgentWelcome]()
         if hello.agent is not None:
-            agent_part = self._hello_agent(session, entry.pool, entry.site, hello)
+            self._guarded(
+                session, lambda: parts.append(self._hello_agent(session, entry.pool, entry.site, hello))
+            )
+            if not parts:
+                return
+            agent_part = parts[0]
         s.sessions[routing_id] = session
         s.outbound.reply(
             routing_id,

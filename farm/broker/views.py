@@ -10,6 +10,7 @@ from farm.broker.ports import Store
 from farm.core import meter
 from farm.core.actions import find_units
 from farm.core.apply import DONE, FAILED, RUNNING, units_of
+from farm.core.dependencies import waits_for
 from farm.core.match import why_nobody
 from farm.core.rows import BulkRow, LeaseRow, ResultRow
 from farm.core.state import Attempt, Farm, Job, Node, Step
@@ -128,8 +129,8 @@ class Views:
         )
 
     def _step_reason(self, step: Step) -> str:
-        if step.unmet:
-            return "waits for " + ", ".join(need.spec.name for need in step.needs if not need.satisfied)
+        if step.counts[UnitState.BLOCKED]:
+            return waits_for(step) or step.reason
         return step.reason
 
     # -- frames --
@@ -178,8 +179,8 @@ class Views:
 
     def _unit_reason(self, step: Step, unit: int, past: _Past, note: str) -> str:
         state = step.state[unit]
-        if state == UnitState.BLOCKED and step.unmet:
-            return self._step_reason(step)
+        if state == UnitState.BLOCKED and (waits := waits_for(step, unit)):
+            return waits
         if state == UnitState.QUEUED and unit in step.parked:
             return f"{note}; waits before it is tried again" if note else "waits for its last attempt to end"
         if state in (DONE, RUNNING):

@@ -89,6 +89,17 @@ _JSON = {
     "keys": '`{"keys": [{"public", "role", "user", "pool", "site", "label", "revoked"}]}`; invite: `{"token", "role", "ttl_s"}`',
     "join": '`{"farm", "farm_name", "role", "user", "pool", "site"}`',
     "shutdown": '`{"farm", "running"}`',
+    "record": '`{"recordings": [{"name", "path", "bytes", "running", "events", "trouble"}]}`',
+    "simulate": (
+        '`{"name", "seed", "ended": "done", "virtual_s", "events", "nodes", "jobs", "jobs_done", "frames", "frames_done", '
+        '"makespan_s", "bound": {"strict_s", "chunked_s", "work_s", "chain_s"}, "ratio", "strict_ratio", "utilisation", '
+        '"useful", "frame_s", "startup_s", "thrown_s", "startup_share", "thrown_share", "chunks", "frames_per_chunk", '
+        '"leases": {"render": 9}, "spend": {"total", "idle", "waste"}, "fairness": [{"of", "window_s", "deviation", '
+        '"lines": [{"name", "weight", "resource_s", "share", "expected", "deviation", "total_s"}]}], "starvation": '
+        '{"frame": {"seconds", "whose"}, "step", "large", "never_ran": []}, "digest", "fifo", "fifo_ratio"}`; with '
+        '`--replay` `{"events", "identical", "complete", "differs_at", "what", "digest"}`. See '
+        '[the simulator](simulator.md).'
+    ),
     "probe": '`{"files": [{"path", "kind", "size", ...}]}`, or `{"path", "error"}` for a file that cannot be read.',
     "verify": '`{"files": [{"path", "ok", "size", "sha256", "frames", "warnings"} or {"path", "ok", "reason"}], "bad"}`',
     "compare": '`{"equal", "identical", "difference", "max_abs", "mean_abs", "psnr_db", "differing", "frames", "worst"}`',

@@ -23,6 +23,29 @@ def _setup(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("how")
     how.add_argument("--paused", action="store_true", help="start paused")
     how.add_argument(
+        "--start-after",
+        default="",
+        metavar="TIME",
+        help="not before this moment, with its offset, e.g. 2030-01-31T18:00:00+01:00",
+    )
+    how.add_argument(
+        "--scout",
+        type=int,
+        metavar="N",
+        help="render N frames of each step first, then wait for `farm resume` with an estimate",
+    )
+    how.add_argument("--max-cores", type=int, metavar="N", help="most cores the job may hold at once")
+    how.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="counted tokens (licences) every chunk holds (repeatable)",
+    )
+    how.add_argument(
+        "--force", action="store_true", help="submit it though no node of the farm could ever take it"
+    )
+    how.add_argument(
         "--token", default="", metavar="TEXT", help="submitting the same token again gives the same job"
     )
     how.add_argument("--wait", action="store_true", help="wait for the job; exit code 1 if it fails")
@@ -63,7 +86,7 @@ def _send(arguments: argparse.Namespace, console: Console) -> tuple[int, dict[st
         console.document(document)
         return 0, {"dry_run": True, "spec": document, "warnings": warnings}
     with connect(arguments) as farm:
-        reply = farm.submit(data, repeat=True)
+        reply = farm.submit(data, repeat=True, force=arguments.force)
         warnings += [warning for warning in reply.warnings if warning not in warnings]
         answer: dict[str, Any] = {
             "job": {"address": f"J{reply.job}", "number": reply.job, "name": job.name, "farm": farm.name},

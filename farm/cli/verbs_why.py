@@ -1,191 +1,144 @@
-"""The verb why: what is known of the state something is in, and of what stands in its way.
-
-This is told from the rows everybody can see: states, recorded reasons, failures, the step's needs and the
-nodes.  The scheduler's own account (limits, fair share, reservations) is not among them; where these
-rows do not suffice the answer says so instead of guessing.
-"""
+"""The verb why: why something waits, failed or runs, and why a node is idle, as the scheduler itself sees it."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from farm.cli.command import Command, address_of, connect
-from farm.cli.text import mib_text, plural
-from farm.model.errors import UnknownName
-from farm.model.frames import FrameRange
-from farm.model.jobs import StepSpec, read_job
-from farm.model.states import NodeState, UnitState
+from farm.cli.text import plural
+from farm.model.errors import CallError
 
 if TYPE_CHECKING:
     import argparse
 
     from farm.cli.console import Console
-    from farm.protocol.client import FrameRow, JobRow, NodeRow, StepRow
-    from farm.sdk.client import Farm
+    from farm.protocol.client import WhyNodes, WhyReply, WhyRow
 
-_QUEUED, _BLOCKED = UnitState.QUEUED.word, UnitState.BLOCKED.word
-_RUNNING, _DONE = UnitState.RUNNING.word, UnitState.DONE.word
-#: Units looked at to find reasons; more have the same few.
-_LOOK = 5000
-_HONEST = (
-    "nothing in what the farm shows stands in the way; limits, fair share and chunking are not explained yet"
-)
+#: Verdicts printed per step; the rest are summed up.
+_SHOWN = 8
 
 
 def _setup(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("address", metavar="ADDRESS", help="J12, J12/beauty or J12/beauty/17-20")
+    parser.add_argument(
+        "address", metavar="ADDRESS", nargs="?", default="", help="J12, J12/beauty or J12/beauty/17-20"
+    )
+    parser.add_argument("--node", metavar="NAME", default="", help="why this node takes no (more) work")
 
 
 def _why(arguments: argparse.Namespace, console: Console) -> int:
-    address = address_of(arguments.address)
+    if bool(arguments.address) == bool(arguments.node):
+        raise CallError("say an address or --node NAME", hint="farm why J12, or farm why --node ws-07")
     with connect(arguments) as farm:
-        reply = farm.job(address.job, spec=True)
-        job = reply.job
-        specs = {step.name: step for step in read_job(reply.spec)[0].steps} if reply.spec else {}
-        if address.step is not None and all(step.name != address.step for step in job.steps):
-            raise UnknownName(
-                f"J{job.job} has no step {address.step!r}",
-                hint="it has " + ", ".join(step.name for step in job.steps),
-            )
-        target = str(address).partition("@")[0]
-        frames = farm.frames(target, limit=_LOOK)
-        steps = [
-            _step_answer(farm, job, step, list(frames.steps.get(step.name, ())), specs.get(step.name))
-            for step in job.steps
-            if address.step in (None, step.name)
-        ]
-    answer: dict[str, Any] = {
-        "address": target,
-        "job": {"state": job.state, "reason": job.reason},
-        "steps": steps,
-        "complete": not frames.more,
-    }
+        if arguments.node:
+            reply = farm.why(node=arguments.node)
+            job: Any = None
+        else:
+            address = address_of(arguments.address)
+            target = str(address).partition("@")[0]
+            job = farm.job(address.job).job
+            reply = farm.why(target)
     if console.json:
-        console.document(answer)
+        console.document(_document(arguments, reply, job))
+    elif arguments.node:
+        _show_node(console, reply)
     else:
-        _show(console, job, answer)
+        console.line(f"J{job.job} {job.name} is {job.state}" + (f": {job.reason}" if job.reason else ""))
+        for row in reply.rows:
+            _show_row(console, row)
+        if reply.more:
+            console.line("(only the first frames were looked at; name fewer to see others)")
     return 0
 
 
-def _step_answer(
-    farm: Farm, job: JobRow, step: StepRow, rows: list[FrameRow], spec: StepSpec | None
-) -> dict[str, Any]:
-    groups: dict[tuple[str, str, str], list[FrameRow]] = {}
-    for row in rows:
-        groups.setdefault((row.state, row.reason, row.failure), []).append(row)
-    answer: dict[str, Any] = {
-        "step": f"J{job.job}/{step.name}",
-        "state": step.state,
-        "reason": step.reason,
-        "groups": [
-            {
-                "state": state,
-                "reason": reason,
-                "failure": failure,
-                "count": len(found),
-                "frames": _frames_text(found),
-                "attempt": _last_attempt(job, step, found),
-            }
-            for (state, reason, failure), found in groups.items()
-        ],
+def _document(arguments: argparse.Namespace, reply: WhyReply, job: Any) -> dict[str, Any]:
+    if arguments.node:
+        return {
+            "node": reply.node,
+            "reason": reply.reason,
+            "waiting": reply.waiting,
+            "work": [msgspec.to_builtins(one) for one in reply.work],
+        }
+    return {
+        "address": arguments.address,
+        "job": {"state": job.state, "reason": job.reason},
+        "answers": [msgspec.to_builtins(row) for row in reply.rows],
+        "complete": not reply.more,
     }
-    if any(row.state == _QUEUED for row in rows):
-        answer["waiting"] = _waiting(farm, job, spec)
-    if any(row.state == _BLOCKED for row in rows) and spec is not None:
-        by_name = {other.name: other for other in job.steps}
-        answer["needs"] = [
-            {"step": f"J{job.job}/{name}", "state": by_name[name].state, "reason": by_name[name].reason}
-            for name in spec.after
-            if name in by_name
-        ]
-    return answer
 
 
-def _waiting(farm: Farm, job: JobRow, spec: StepSpec | None) -> dict[str, Any]:
-    """What stands between queued units and each node."""
-    if job.state == "paused":
-        return {"job": "the job is paused", "nodes": [], "hint": f"farm resume J{job.job}"}
-    nodes = [{"node": row.name, "reason": _obstacle(row, spec)} for row in farm.nodes().nodes]
-    if not nodes:
-        return {"job": "the farm has no node", "nodes": [], "hint": "start one with `farm agent`"}
-    free = [node["node"] for node in nodes if not node["reason"]]
-    return {"job": "", "nodes": nodes, "hint": _HONEST if free else ""}
+def _show_row(console: Console, row: WhyRow) -> None:
+    count = f" ({plural(row.units, 'frame')})" if row.units > 1 else ""
+    kind = f" [{row.failure}]" if row.failure and row.state == "failed" else ""
+    console.line(f"{row.address} is {row.state}{count}{kind}")
+    for cause in row.causes:
+        console.line(f"  {cause.what}" + (f"  -> {cause.cure}" if cause.cure else ""))
+    if row.failed_on:
+        tries = f", {row.tries} of its tries used" if row.tries else ""
+        console.line(f"  failed on {', '.join(row.failed_on)}{tries}")
+    for verdict in row.nodes[:_SHOWN]:
+        _show_nodes(console, verdict)
+    if len(row.nodes) > _SHOWN:
+        rest = sum(verdict.count for verdict in row.nodes[_SHOWN:])
+        console.line(f"  and {plural(rest, 'node')} for {len(row.nodes) - _SHOWN} other reasons")
+    if row.state == "queued":
+        _show_wait(console, row)
 
 
-def _obstacle(row: NodeRow, spec: StepSpec | None) -> str:
-    """Why a node does not take the step now, empty when nothing is seen."""
-    if row.state != NodeState.ONLINE.value:
-        return f"is {row.state}" + (f": {row.reason}" if row.reason else "")
-    if not row.enabled:
-        return "is drained" + (f": {row.reason}" if row.reason else "")
-    if spec is None:
-        return ""
-    need = spec.resources
-    if spec.pools and row.pool not in spec.pools:
-        return f"is in pool {row.pool or '(none)'}, not {' or '.join(spec.pools)}"
-    if spec.site and row.site != spec.site:
-        return f"is at site {row.site}, not {spec.site}"
-    if row.renderers and spec.renderer not in row.renderers:
-        return f"does not run the renderer {spec.renderer}"
-    for what, wanted, there, free in (
-        ("cores", need.cores, row.cores, row.cores_free),
-        ("GPUs", need.gpus, row.gpus, row.gpus_free),
-    ):
-        if wanted > there:
-            return f"has {there} {what}, the step needs {wanted}"
-        if wanted > free:
-            return f"has {free} of {there} {what} free, the step needs {wanted}"
-    if need.ram_mib > row.ram_mib:
-        return f"has {mib_text(row.ram_mib)} of memory, the step needs {mib_text(need.ram_mib)}"
-    if need.ram_mib > row.ram_free_mib:
-        return f"has {mib_text(row.ram_free_mib)} of memory free, the step needs {mib_text(need.ram_mib)}"
-    return ""
+def _show_nodes(console: Console, verdict: WhyNodes) -> None:
+    names = ", ".join(verdict.nodes)
+    if verdict.count > len(verdict.nodes):
+        names += f" and {verdict.count - len(verdict.nodes)} more"
+    elif verdict.count > 1:
+        names += " each"
+    console.line(f"  {names}: {verdict.reason}" + (f"  -> {verdict.cure}" if verdict.cure else ""))
 
 
-def _frames_text(rows: list[FrameRow]) -> str:
-    numbers = [row.frame for row in rows if row.frame is not None]
-    return str(FrameRange.from_frames(numbers)) if numbers else ""
+def _show_wait(console: Console, row: WhyRow) -> None:
+    words = []
+    if row.start_low_us is not None and row.start_high_us is not None:
+        words.append(f"expected to start {_when(row.start_low_us, row.start_high_us)}")
+    elif row.start_low_us is not None:
+        words.append(f"expected to start not before {_in(row.start_low_us)}")
+    else:
+        words.append("no start can be told")
+    if row.ahead:
+        words.append(f"{plural(row.ahead, 'frame')} ahead")
+    if row.share is not None:
+        words.append(f"its user may expect {row.share:.0%} of the farm")
+    console.line("  " + "; ".join(words))
 
 
-def _last_attempt(job: JobRow, step: StepRow, rows: list[FrameRow]) -> str | None:
-    numbers = [row.attempt for row in rows if row.attempt is not None]
-    return f"J{job.job}/{step.name}@{max(numbers)}" if numbers else None
+def _when(low_us: int, high_us: int) -> str:
+    low, high = _in(low_us), _in(high_us)
+    return low if low == high else f"between {low} and {high} from now" if low != "now" else f"within {high}"
 
 
-def _show(console: Console, job: JobRow, answer: dict[str, Any]) -> None:
-    console.line(f"J{job.job} {job.name} is {job.state}" + (f": {job.reason}" if job.reason else ""))
-    for step in answer["steps"]:
-        console.line(f"{step['step']} is {step['state']}" + (f": {step['reason']}" if step["reason"] else ""))
-        for group in step["groups"]:
-            _show_group(console, group)
-        for need in step.get("needs", ()):
-            console.line(f"  needs {need['step']}, which is {need['state']}")
-        waiting = step.get("waiting")
-        if waiting is None:
-            continue
-        if waiting["job"]:
-            console.line(f"  queued: {waiting['job']}")
-        for node in waiting["nodes"]:
-            console.line(f"  node {node['node']} {node['reason'] or 'could take it'}")
-        if waiting["hint"]:
-            console.line(f"  ({waiting['hint']})")
-    if not answer["complete"]:
-        console.line(f"(the first {plural(_LOOK, 'frame')} were looked at; name some frames to see others)")
+def _in(at_us: int) -> str:
+    seconds = at_us / 1e6 - time.time()
+    if seconds < 1:
+        return "now"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
 
 
-def _show_group(console: Console, group: dict[str, Any]) -> None:
-    what = f"frames {group['frames']}" if group["frames"] else "it"
-    if group["count"] == 1 and group["frames"]:
-        what = f"frame {group['frames']}"
-    are = "is" if group["count"] == 1 else "are"
-    text = f"  {what} {are} {group['state']}"
-    if group["reason"]:
-        text += f": {group['reason']}"
-    if group["failure"] and group["state"] != _DONE:
-        text += f" [{group['failure']}]"
-    console.line(text)
-    if group["attempt"] and group["state"] not in (_DONE, _RUNNING):
-        console.line(f"    the last attempt was {group['attempt']}: `farm log {group['attempt']}`")
+def _show_node(console: Console, reply: WhyReply) -> None:
+    console.line(f"{reply.node} " + (reply.reason or "is in service and has room"))
+    if reply.work:
+        console.line(f"  of {plural(reply.waiting, 'step')} that wait, the first in order:")
+    for one in reply.work:
+        console.line(f"  {one.address}: {one.reason}" + (f"  -> {one.cure}" if one.cure else ""))
 
 
-COMMANDS = {"why": Command(_setup, _why, ("farm why J12", "farm why J12/beauty", "farm why J12/beauty/17"))}
+COMMANDS = {
+    "why": Command(
+        _setup,
+        _why,
+        ("farm why J12", "farm why J12/beauty", "farm why J12/beauty/17", "farm why --node ws-07"),
+    )
+}

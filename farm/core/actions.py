@@ -16,7 +16,7 @@ from farm.core.apply import (
     SKIPPED,
     apply_job_state,
 )
-from farm.core.dependencies import ask_verify, move, settle, void_requests
+from farm.core.dependencies import ask_verify, move, requeue, settle, void_requests
 from farm.core.edit import set_fields
 from farm.core.events import ActEvent
 from farm.core.outcome import ActAnswer, Outcome
@@ -177,8 +177,8 @@ def _move_all(
     for step, units in targets:
         void_requests(farm, step, units, olds, event.now_us, out)
         for old, new in moves:
-            landing = BLOCKED if new == QUEUED and step.unmet else new
-            total += move(farm, step, units, old, landing, reason, event.who, event.now_us, out, fresh=fresh)
+            mover = requeue if new == QUEUED else move
+            total += mover(farm, step, units, old, new, reason, event.who, event.now_us, out, fresh=fresh)
     for step, _ in targets:
         settle(farm, step, event.now_us, out)
     return total

@@ -27,11 +27,12 @@ from farm.core.rows import (
     StepRow,
     VerifyRow,
 )
+from farm.core.sequence import scout_units
 from farm.core.state import Attempt, Farm, Job, LostAttempt, Shape, Step, VerifyRequest
 from farm.model.failures import BLAMES_NODE, RULES
 from farm.model.frames import FrameRange
 from farm.model.ids import attempt_folder
-from farm.model.jobs import JobSpec, StepSpec
+from farm.model.jobs import AfterSpec, JobSpec, StepSpec
 from farm.model.moment import moment_text, read_moment
 from farm.model.outputs import PictureSpec
 from farm.model.states import AttemptKind, FailureClass, NodeState, UnitState
@@ -120,16 +121,23 @@ def apply_step(farm: Farm, row: StepRow) -> None:
         job.open_units += step.units
     farm.steps[row.id] = step
     farm.next_step = max(farm.next_step, row.id + 1)
-    by_name = {other.spec.name: other for other in job.steps}
-    for name in [need.step for need in step.spec.needs() if not need.job]:
-        need = by_name[name]
-        step.needs.append(need)
-        need.dependants.append(step)
-    step.unmet = sum(not need.satisfied for need in step.needs)
+    for need in step.spec.needs():
+        for other in needed_steps(farm, job, need):
+            step.wait_for(other, need)
+    if job.spec.scout:
+        step.scouts = scout_units(step, job.spec.scout)
     for output in step.spec.outputs:
         farm.patterns.setdefault(output.pattern, []).append(step)
     step.shape = shape_of(farm, step)
     requeue_shape(farm, step)
+
+
+def needed_steps(farm: Farm, job: Job, need: AfterSpec) -> list[Step]:
+    """The steps a need of a job's step names: one, or all of another job."""
+    number = need.job_number()
+    other = farm.jobs.get(number) if number else job
+    steps = other.steps if other is not None else []
+    return [step for step in steps if not need.step or step.spec.name == need.step]
 
 
 def shape_of(farm: Farm, step: Step) -> Shape:
@@ -214,6 +222,7 @@ def apply_step_edit(farm: Farm, row: StepEditRow) -> None:
     _respec(job, steps=tuple(steps))
     step.spec, step.resources, step.limits = spec, spec.resources, tuple(sorted(spec.limits.items()))
     step.last_us, step.dirty = row.at_us, True
+    step.sequence, step.sequence_of, step.cursor = None, None, 0
     wanted = spec.frame_range()
     if wanted is not None and step.frames is not None:
         _apply_frames(step, wanted, row.at_us)
@@ -235,12 +244,16 @@ def _apply_frames(step: Step, wanted: FrameRange, at_us: int) -> None:
         step.frames, step.units = frames, len(frames)
         step.state.extend(bytes([BLOCKED]) * more)
         step.counts[BLOCKED] += more
+        if step.before is not None:
+            step.before += bytes([BLOCKED]) * more
         step.job.open_units += more
         step.job.note_end(at_us)
         if step.tries is not None:
             step.tries.extend(bytes(more))
         step.check_existing = step.spec.existing == "skip"
     step.wanted = None if len(wanted) == len(frames) else wanted
+    if step.job.scouting:
+        step.scouts = scout_units(step, step.job.spec.scout)
     step.count_left_out()
 
 
@@ -399,6 +412,7 @@ def _settle_copy(step: Step, attempt: Attempt, unit: int, new: int) -> None:
         copy.open.pop(unit, None)
         copy.dropped.add(unit)
         copy.wasted = True
+        step.dropping[copy.id] = copy
 
 
 def note_failure(farm: Farm, step: Step, unit: int, attempt: Attempt, row: ResultRow) -> None:
@@ -481,6 +495,7 @@ def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
     if attempt.verify is not None:
         attempt.verify.leased = False
     if attempt.dropped:
+        step.dropping.pop(number, None)
         _free_dropped(attempt, bool(row.lost))
         requeue_shape(farm, step)
     elif step.line is None:
@@ -502,7 +517,7 @@ def _free_dropped(attempt: Attempt, lost: bool) -> None:
             if step.state[unit] != DONE:
                 step.note(unit).folders.append(folder)
     for unit in dropped:
-        if step.parked.get(unit) == 0 and not any(unit in other.dropped for other in step.attempts.values()):
+        if step.parked.get(unit) == 0 and not any(unit in other.dropped for other in step.dropping.values()):
             del step.parked[unit]
 
 
@@ -518,6 +533,7 @@ def _drop_from_attempts(step: Step, units: Iterable[int]) -> None:
             del attempt.open[unit]
             attempt.dropped.add(unit)
             attempt.wasted = True
+            step.dropping[attempt.id] = attempt
     if step.copies:
         for unit in moved:
             step.copies.pop(unit, None)
@@ -552,7 +568,7 @@ def apply_bulk(farm: Farm, row: BulkRow) -> None:
         step.count_left_out()
     step.job.note_end(row.at_us)
     if row.new == QUEUED:
-        for attempt in step.attempts.values():
+        for attempt in step.dropping.values():
             for unit in attempt.dropped:
                 if step.state[unit] == QUEUED:
                     step.parked[unit] = 0

@@ -24,7 +24,9 @@ def quarantine(farm: Farm, node: Node, now_us: int, out: Outcome) -> None:
     if not policy.quarantine_users or len(node.blame) < policy.quarantine_users or not node.enabled:
         return
     since_us = now_us - int(policy.quarantine_h * 3.6e9)
-    recent = sorted((at_us, user, address) for user, (at_us, address) in node.blame.items() if at_us >= since_us)
+    recent = sorted(
+        (at_us, user, address) for user, (at_us, address) in node.blame.items() if at_us >= since_us
+    )
     if len(recent) < policy.quarantine_users or _last_able(farm, node):
         return
     named = ", ".join(f"{address} of {user}" for _, user, address in recent[-_NAMED:])

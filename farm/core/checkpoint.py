@@ -336,6 +336,8 @@ def _load_extra(farm: Farm, extra: _FarmExtra) -> None:
         attempt = apply.reopen(farm, entry.lease, held=entry)
         attempt.open = dict.fromkeys(entry.open)
         attempt.dropped = set(entry.dropped)
+        if attempt.dropped:
+            attempt.step.dropping[attempt.id] = attempt
         attempt.useful_us, attempt.wasted = entry.useful_us, entry.wasted
         attempt.charge_nano = entry.charge_nano
         attempt.rate, attempt.charged = entry.rate, entry.charged
@@ -359,8 +361,9 @@ def _finish(farm: Farm) -> None:
     done, skipped = UnitState.DONE, UnitState.SKIPPED
     for step in farm.steps.values():
         step.satisfied = step.counts[done] + step.counts[skipped] + step.left_out == step.units
+        step.take_changes()
     for step in farm.steps.values():
-        step.unmet = sum(not need.satisfied for need in step.needs)
+        step.recount_needs()
         apply.requeue_shape(farm, step)
     for job in farm.jobs.values():
         job.told_rest = job.open_units == 0

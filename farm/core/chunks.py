@@ -8,8 +8,9 @@ A size is thought of as time on the node at hand, so that a fast node gets more 
 - as asked (``chunk: N``), or one unit until the first of the step is done (scout);
 - then enough for the target time, more where start-up would be over a tenth of it, less on machines that
   may be taken away;
-- near the end of a step half of what is left per slot of the nodes that can take it (guided self-scheduling),
-  but not so little that start-up dominates while other work waits for the same nodes.
+- when less waits than that for every slot of the nodes at hand, half of what waits per slot (guided
+  self-scheduling): work of the same or a higher priority counts, since other steps keep the nodes busy as well
+  as this one does; but not so little that start-up dominates.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from farm.core import pace
+from farm.core import pace, sequence
 from farm.core.match import avoided, pick_gpus, refused, wanted_ram_mib, wanted_vram_over_mib
 
 if TYPE_CHECKING:
@@ -33,8 +34,11 @@ TARGETS_MOST = 5.0
 PREEMPTIBLE_PART = 0.25
 #: Part of what is left per slot that one chunk takes: the rest evens out what was guessed wrong.
 TAIL_PART = 0.5
+MINSTART = 1.0
 #: A chunk of less work costs more to hand out than to do.
 LEAST_US = 1_000_000.0
+#: Single frames of a step that are sent ahead to learn from while other steps wait.
+SCOUTS = 8
 #: Rows after which what a crew has to do is counted anew.
 _FRESH_ROWS = 500
 
@@ -46,14 +50,19 @@ class Crew(NamedTuple):
         version, until_seq: It holds while the nodes in service are these and rows have lower numbers.
         slots: How many attempts of the shape they could run at once.
         speed: The sum of the slots' speeds.
-        waiting_us: Work that waits for them, on a node of speed 1, not counted beyond what makes the end far.
+        waiting_us: Work that waits for them by priority, on a node of speed 1; not counted beyond what makes the
+            end far.
     """
 
     version: int
     until_seq: int
     slots: int
     speed: float
-    waiting_us: float
+    waiting_us: dict[int, float]
+
+    def waits(self, priority: int) -> float:
+        """Work of a priority and those above it."""
+        return sum([us for one, us in self.waiting_us.items() if one >= priority])
 
 
 def crew_of(farm: Farm, shape: Shape) -> Crew:
@@ -67,14 +76,13 @@ def crew_of(farm: Farm, shape: Shape) -> Crew:
 def _count_crew(farm: Farm, shape: Shape) -> Crew:
     slots, speed = slots_and_speed(farm, shape)
     far_us = 4.0 * TARGETS_MOST * farm.settings.chunk_target_us * max(speed, 1.0)
-    waiting_us = 0.0
+    waiting_us: dict[int, float] = {}
     for other in farm.busy.values():
         for step in other.queue.each():
-            waiting_us += queued_us(step)
-            if waiting_us > far_us:
-                break
-        if waiting_us > far_us:
-            break
+            priority = step.job.priority
+            us = waiting_us.get(priority, 0.0)
+            if us < far_us:
+                waiting_us[priority] = us + queued_us(step)
     return Crew(farm.live_version, farm.seq + max(_FRESH_ROWS, slots), slots, speed, waiting_us)
 
 
@@ -108,6 +116,11 @@ def slots_on(shape: Shape, node: Node) -> int:
     return max(1, min(room))
 
 
+def scouts_out(step: Step) -> bool:
+    """Whether nothing is known of an adaptive step, but enough of its frames run to learn from."""
+    return len(step.attempts) >= SCOUTS and type(step.spec.chunk) is not int and not any(step.pace.counts)
+
+
 def queued_us(step: Step) -> float:
     """Work of a step that waits, in microseconds on a node of speed 1; a guess while nothing is known."""
     return step.counts[QUEUED] * (step.pace.mean_us() or float(pace.GUESS_FRAME_US))
@@ -124,12 +137,8 @@ def work_us(farm: Farm, step: Step, node: Node) -> float:
         return by_time
     crew = crew_of(farm, step.shape)
     speed = max(crew.speed, node.speed)
-    share = queued_us(step) / speed * TAIL_PART
-    if share >= by_time:
-        return by_time
-    # While other work waits start-ups would take its time; when nothing does they take nobody's.
-    worth = min((STARTS_WORTH - 1.0) * start, max(crew.waiting_us / speed * TAIL_PART, start))
-    return min(by_time, max(share, worth, LEAST_US))
+    waiting_us = max(queued_us(step), crew.waits(step.job.priority))
+    return min(by_time, max(waiting_us / speed * TAIL_PART, MINSTART * start, LEAST_US))
 
 
 def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
@@ -186,10 +195,7 @@ def _has_memory(farm: Farm, step: Step, unit: int, node: Node) -> bool:
 
 def queued_in_order(step: Step) -> Iterator[int]:
     """Queued units in the order the step wants them."""
-    find = step.state.find
-    at = find(QUEUED, step.cursor)
-    if at >= 0:
-        step.cursor = at
-    while at >= 0:
-        yield at
-        at = find(QUEUED, at + 1)
+    if step.job.scouting and step.frames is not None:
+        yield from step.scouts_queued()
+        return
+    yield from sequence.queued_in_order(step)

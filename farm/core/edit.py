@@ -18,45 +18,37 @@ from farm.core.apply import (
     FAILED,
     QUEUED,
     RUNNING,
+    SKIPPED,
     apply_job_state,
     apply_step_edit,
     grown,
     starts_text,
 )
-from farm.core.dependencies import ask_verify, move, note_rest, settle, void_requests
+from farm.core.dependencies import (
+    ask_verify,
+    move,
+    note_rest,
+    refit,
+    release,
+    requeue,
+    settle,
+    void_requests,
+)
 from farm.core.events import ActEvent
 from farm.core.outcome import ActAnswer, Outcome
 from farm.core.possible import check_policy
 from farm.core.rows import JobStateRow, StepEditRow
 from farm.core.state import Farm, Job, Step
 from farm.core.submit import writer_of
-from farm.model.errors import CallError, FrameRangeError, IllegalMove, JobFileError, UnknownName
+from farm.model.edits import JOB_KEYS, changed_step, check_step_key, settable
+from farm.model.errors import CallError, FrameRangeError, IllegalMove, UnknownName
 from farm.model.frames import FrameRange
-from farm.model.jobs import FailureSpec, JobSpec, StepSpec, check_job
+from farm.model.jobs import StepSpec
 from farm.model.moment import read_moment
 from farm.model.paths import has_frame_token
-from farm.model.resources import Resources
-from farm.model.versions import check_constraint
-
-JOB_KEYS = ("name", "project", "priority", "max_cores", "start_after")
-#: Fields of a step that are set whole.
-_PLAIN = ("frames", "chunk", "order", "site", "version", "timeout_s", "attempts")
-#: Fields of a step that are records: their fields are set one by one.
-_RECORDS: dict[str, tuple[str, ...]] = {
-    "resources": tuple(name for name in Resources.__struct_fields__ if name != "nvlink"),
-    "failure": FailureSpec.__struct_fields__,
-}
-#: Fields that are lists of words, and those that are tables (``limits.nuke``, or the whole table).
-_LISTS = ("pools",)
-_TABLES = ("limits", "attributes", "resources.tokens")
-_TEXTS = frozenset({"frames", "order", "site", "version"})
 
 
-def settable() -> str:
-    """What can be set, in words."""
-    step = [*_PLAIN, *_LISTS, *(name for name in _TABLES if "." not in name)]
-    step += [f"{record}.{name}" for record, names in _RECORDS.items() for name in names]
-    return f"of a job: {', '.join(JOB_KEYS)}; of a step: {', '.join(step)}"
+_NOT_DONE = (BLOCKED, QUEUED, RUNNING, FAILED, SKIPPED, CANCELED)
 
 
 def set_fields(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
@@ -74,7 +66,11 @@ def set_fields(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
     of_job = {key: value for key, value in values.items() if key in JOB_KEYS and not event.step}
     of_step = {key: value for key, value in values.items() if key not in of_job}
     wanted = _job_values(job, of_job, event.now_us)
-    spec = _changed_step(job, step, of_step) if step is not None and of_step else None
+    spec = None
+    if step is not None and of_step:
+        spec = changed_step(job.spec, step.index, of_step)
+        if spec.version and not step.app:
+            raise CallError(f"version: {spec.renderer} has no application to constrain")
     if step is not None and spec is not None:
         cap = int(wanted["max_cores"][1]) if "max_cores" in wanted else job.max_cores
         check_policy(farm, job.user, cap, step.index, spec, before=step.spec)
@@ -93,7 +89,7 @@ def _read(text: str) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError) as error:
         raise CallError(f"what to set is no JSON object: {error}") from error
     if not isinstance(values, dict) or not values:
-        raise CallError("nothing is to be set", hint=f"what can be set {settable()}")
+        raise CallError("nothing is to be set", hint=settable())
     return values
 
 
@@ -107,30 +103,17 @@ def _step_of(job: Job, name: str, values: dict[str, Any]) -> Step | None:
         for key in values:
             if key in JOB_KEYS:
                 raise CallError(f"{key} is of the whole job", hint=f"say J{job.id}")
-            _check_key(key)
+            check_step_key(key)
         return step
     others = [key for key in values if key not in JOB_KEYS]
     for key in others:
-        _check_key(key)
+        check_step_key(key)
     if not others:
         return None
     if len(job.steps) > 1:
         names = " or ".join(step.address for step in job.steps)
         raise CallError(f"{others[0]} is of a step", hint=f"say {names}")
     return job.steps[0]
-
-
-def _check_key(key: str) -> None:
-    head, dot, rest = key.partition(".")
-    table = next((name for name in _TABLES if key == name or key.startswith(name + ".")), None)
-    known = (
-        key in _PLAIN
-        or key in _LISTS
-        or (table is not None and (key == table or len(key) > len(table) + 1))
-        or (bool(dot) and rest in _RECORDS.get(head, ()))
-    )
-    if not known:
-        raise UnknownName(f"{key!r} cannot be set", hint=f"what can be set {settable()}")
 
 
 # ---------------------------------------------------------------- jobs
@@ -186,9 +169,7 @@ def _start_value(job: Job, value: Any, now_us: int) -> tuple[str, str]:
     return job.start_after, text
 
 
-def _set_job(
-    farm: Farm, job: Job, wanted: dict[str, tuple[str, str]], event: ActEvent, out: Outcome
-) -> str:
+def _set_job(farm: Farm, job: Job, wanted: dict[str, tuple[str, str]], event: ActEvent, out: Outcome) -> str:
     told = []
     reason = event.reason or f"set by {event.who}"
     for key, (old, new) in wanted.items():
@@ -236,78 +217,6 @@ def wake(farm: Farm, now_us: int, out: Outcome) -> None:
 # ---------------------------------------------------------------- steps
 
 
-def _changed_step(job: Job, step: Step, values: dict[str, Any]) -> StepSpec:
-    """The step's record with these fields set, checked with the rest of the job.
-
-    Raises:
-        CallError: A value is wrong; names the field.
-    """
-    record: dict[str, Any] = msgspec.to_builtins(step.spec)
-    for key, value in values.items():
-        _put(record, key, value)
-    try:
-        spec = msgspec.convert(record, StepSpec, strict=False)
-    except msgspec.ValidationError as error:
-        text, _, path = str(error).partition(" - at `$")
-        raise CallError(f"{path.rstrip('`').lstrip('.') or 'step'}: {text}") from error
-    if spec.version:
-        if not step.app:
-            raise CallError(f"version: {spec.renderer} has no application to constrain")
-        check_constraint(spec.version)
-    if "frames" in values and step.frames is None:
-        raise CallError(f"{step.address} is one unit without frames")
-    steps = tuple(spec if other is step else other.spec for other in job.steps)
-    try:
-        check_job(msgspec.structs.replace(job.spec, steps=steps))
-    except JobFileError as error:
-        where = error.path.partition("].")[2] or error.path
-        text = error.message.removeprefix(f"{error.path}: ")
-        raise CallError(f"{where}: {text}" if where else text, hint=error.hint) from error
-    return spec
-
-
-def _put(record: dict[str, Any], key: str, value: Any) -> None:
-    """Puts one value where its dotted key says; text is read as what the field is."""
-    table = next((name for name in _TABLES if key == name or key.startswith(name + ".")), None)
-    if table is not None:
-        holder = record
-        for part in table.split(".")[:-1]:
-            holder = holder.setdefault(part, {})
-        last = table.rpartition(".")[2]
-        if key == table:
-            holder[last] = _pairs(key, value)
-            return
-        entries = dict(holder.get(last, {}))
-        name = key[len(table) + 1 :]
-        if value in ("", None) or (table != "attributes" and str(value) == "0"):
-            entries.pop(name, None)
-        else:
-            entries[name] = value if table != "attributes" else str(value)
-        holder[last] = entries
-    elif key in _LISTS:
-        record[key] = [word for word in value.replace(",", " ").split() if word] if isinstance(value, str) else value
-    elif "." in key:
-        head, _, rest = key.partition(".")
-        inner = dict(record.get(head, {}))
-        inner[rest] = value
-        record[head] = inner
-    else:
-        record[key] = str(value) if key in _TEXTS and isinstance(value, int | float) else value
-
-
-def _pairs(key: str, value: Any) -> Any:
-    """A table given as text: ``nuke=1,maya=2``."""
-    if not isinstance(value, str):
-        return value
-    found: dict[str, str] = {}
-    for part in value.replace(",", " ").split():
-        name, equals, amount = part.partition("=")
-        if not equals or not name:
-            raise CallError(f"{key}: {part!r} is not NAME=VALUE", hint=f'e.g. {key}="nuke=1,maya=2"')
-        found[name] = amount
-    return found
-
-
 def _check_frames(farm: Farm, step: Step, spec: StepSpec) -> None:
     """Refuses frames whose files somebody else writes.
 
@@ -325,10 +234,14 @@ def _check_frames(farm: Farm, step: Step, spec: StepSpec) -> None:
     try:
         grown(step.frames, wanted)
     except FrameRangeError as error:
-        raise CallError(f"frames: {error.message}", hint="submit a job of its own for the new frames") from error
+        raise CallError(
+            f"frames: {error.message}", hint="submit a job of its own for the new frames"
+        ) from error
     for output in spec.outputs:
         if len(wanted) > 1 and not has_frame_token(output.pattern):
-            raise CallError(f"all {len(wanted)} frames would write {output.pattern}", hint="a pattern needs ####")
+            raise CallError(
+                f"all {len(wanted)} frames would write {output.pattern}", hint="a pattern needs ####"
+            )
         for other in step.job.steps:
             if other is not step and any(one.pattern == output.pattern for one in other.spec.outputs):
                 theirs = other.wanted or other.frames
@@ -367,28 +280,29 @@ def _move_frames(
     """Frames no longer wanted are canceled; those wanted again and those that are new are queued."""
     now_us, who = event.now_us, event.who
     frames, wanted = step.frames, step.wanted or step.frames
-    assert frames is not None and wanted is not None
+    assert frames is not None
+    assert wanted is not None
     gone = tuple(frames.index_of(frame) for frame in before.difference(wanted))
-    again = tuple(
-        index for index in map(frames.index_of, wanted.difference(before)) if index < units
-    )  # fmt: skip
+    again = tuple(unit for unit in map(frames.index_of, wanted.difference(before)) if unit < units)
     added = tuple(range(units, step.units))
     reason = event.reason or f"frames are {step.spec.frames} now, says {who}"
+    # What a look at their files will find must not count: they are meant otherwise now.
+    void_requests(farm, step, (*gone, *again), _NOT_DONE, now_us, out)
     if gone:
-        olds = (RUNNING, QUEUED, BLOCKED, FAILED)
-        void_requests(farm, step, gone, olds, now_us, out)
-        for old in olds:
+        for old in (RUNNING, QUEUED, BLOCKED, FAILED):
             move(farm, step, gone, old, CANCELED, reason, who, now_us, out)
     if again:
-        landing = BLOCKED if step.unmet else QUEUED
-        move(farm, step, again, CANCELED, landing, reason, who, now_us, out, fresh=True)
+        requeue(farm, step, again, CANCELED, QUEUED, reason, who, now_us, out, fresh=True)
     if added and not step.unmet:
         if step.check_existing:
             # As when a step unblocks: what is there already is looked at, and only the rest is rendered.
-            move(farm, step, None, BLOCKED, BLOCKED, "existing files are looked at first", "farm", now_us, out)
+            move(
+                farm, step, None, BLOCKED, BLOCKED, "existing files are looked at first", "farm", now_us, out
+            )
             ask_verify(farm, step, added, "skip", step.job.user, now_us, out)
         else:
-            move(farm, step, added, BLOCKED, QUEUED, reason, who, now_us, out)
+            release(farm, step, added, reason, now_us, out)
+    refit(farm, step, now_us, out)
     settle(farm, step, now_us, out)
 
 
@@ -415,4 +329,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return ",".join(map(str, value)) or "none"
     return "none" if value in ("", None) else str(value)
-

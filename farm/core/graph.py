@@ -11,6 +11,7 @@ The form: a list of entries, the root first; within them a scalar stands for its
 
 from __future__ import annotations
 
+from array import array
 from enum import Enum
 from importlib import import_module
 from typing import Any
@@ -27,6 +28,8 @@ _CONTAINERS: dict[type, str] = {
     frozenset: "frozenset",
     dict: "dict",
 }
+#: Defaults of records by field, read from each class once.
+_DEFAULTS: dict[type, dict[str, Any]] = {}
 _CHANGEABLE = ("list", "set", "dict")
 
 #: An entry: its kind, its class ("" for what Python has itself), names of attributes, values.
@@ -64,6 +67,10 @@ def _entry(value: Any, refer: Any) -> Entry:
         return "int", "", (), [str(value)]
     if kind is bytearray:
         return "bytearray", "", (), [bytes(value)]
+    if kind is array:
+        return "array", value.typecode, (), [value.tobytes()]
+    if kind is array:
+        return "array", "", (), [value.typecode, list(value)]
     if kind is dict:
         return "dict", "", (), [refer(part) for pair in value.items() for part in pair]
     if kind in _CONTAINERS:
@@ -74,12 +81,24 @@ def _entry(value: Any, refer: Any) -> Entry:
     if isinstance(value, Enum):
         return "enum", name, (), [value.value]
     if isinstance(value, msgspec.Struct):
-        names = kind.__struct_fields__
-        return "record", name, names, [refer(getattr(value, field)) for field in names]
+        # A default that is left out comes back as the very default: msgspec leaves it out of JSON only then.
+        kept = [(field, getattr(value, field)) for field in kind.__struct_fields__]
+        plain = _defaults(kind)
+        kept = [(field, part) for field, part in kept if plain.get(field, kept) is not part]
+        return "record", name, tuple(field for field, _ in kept), [refer(part) for _, part in kept]
     if isinstance(value, tuple):
         return "named", name, (), [refer(item) for item in value]
     names = tuple(field for field in _attributes(value) if hasattr(value, field))
     return "object", name, names, [refer(getattr(value, field)) for field in names]
+
+
+def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    known = _DEFAULTS.get(kind)
+    if known is None:
+        fields = msgspec.structs.fields(kind)
+        known = {field.name: field.default for field in fields if field.default is not msgspec.NODEFAULT}
+        _DEFAULTS[kind] = known
+    return known
 
 
 def _attributes(value: object) -> list[str]:
@@ -94,6 +113,8 @@ def read_graph(entries: list[Entry]) -> Any:
         ValueError: It is damaged, or names what is no class of the core.
     """
     built: dict[int, Any] = {}
+    if not entries:
+        raise ValueError("the recorded state is empty")
     try:
         for number, (kind, name, _, _) in enumerate(entries):
             if kind in _CHANGEABLE:
@@ -135,6 +156,10 @@ def _build(number: int, entries: list[Entry], built: dict[int, Any]) -> Any:
         made = int(values[0])
     elif kind == "bytearray":
         made = bytearray(values[0])
+    elif kind == "array":
+        made = array(name, values[0])
+    elif kind == "array":
+        made = array(values[0], values[1])
     elif kind == "enum":
         made = _class(name)(values[0])
     else:

@@ -36,7 +36,8 @@ def check(farm: Farm) -> None:
        that one at most one second copy runs, of a running unit.
     3. No node is overbooked, and what is free plus what attempts hold is its total.
     4. The money of a node is its attempts' charges, closed ones' charges and idle, exactly.
-    5. A step with unmet needs has nothing queued or running.
+    5. A unit that waits for anything is neither queued nor running; one that waits for nothing is not
+       blocked, unless its existing files are looked at.
     6. A queued unit that is leasable is reachable: its step is in its shape's heap, the cursor before it.
     7. Nodes that take work are in the bucket of what they have free; no others are in any.
     8. What attempts hold of caps and limits adds up; nothing is leased beyond a limit's total by its rule.
@@ -57,8 +58,10 @@ def check(farm: Farm) -> None:
                 continue
             _must(unit not in mine, f"{attempt.step.address} unit {unit} is leased twice")
             mine.add(unit)
+    looked = {(r.step_id, unit) for r in farm.verify.values() if r.purpose == "skip" for unit in r.units}
     for step in farm.steps.values():
         _check_step(farm, step, owned.get(step.id, set()))
+        _check_needs(step, looked)
         waits = step.copy_waits.keys() - step.copies.keys()
         _must(not waits, f"{step.address}: {waits} wait as copies but are none")
     copies = sum(len(step.copies) for step in farm.steps.values())
@@ -102,8 +105,6 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
         _must(step.state.count(state) == count, f"{where} counts {count} units in state {state}")
     running = {unit for unit, state in enumerate(step.state) if state == RUNNING}
     _must(running == owned, f"{where}: running {sorted(running)} but leased {sorted(owned)}")
-    if step.unmet:
-        _must(not step.counts[QUEUED] and not step.counts[RUNNING], f"{where} works though a need is unmet")
     for unit, until_us in step.parked.items():
         _must(step.state[unit] == QUEUED, f"{where} unit {unit} is parked but not queued")
         if until_us == 0:
@@ -120,8 +121,7 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
     _must(step.left_out == left_out, f"{where} leaves out {left_out} units, not {step.left_out}")
     open_units = [unit for unit, state in enumerate(step.state) if state in OPEN and unit not in wanted]
     _must(not open_units, f"{where}: units {open_units} are open though nobody wants them")
-    first = step.state.find(QUEUED)
-    _must(first < 0 or step.cursor <= first, f"{where}: the cursor is past unit {first}")
+    _check_sequence(step)
     if step.leasable() and step.shape is not None:
         kept_back = step.id in step.job.capped or step.id in farm.user_capped.get(step.job.user, {})
         if not kept_back:
@@ -130,6 +130,37 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
             _must(step.shape.id in farm.busy, f"{where} waits in a shape that nobody looks at")
     if step.satisfied:
         _must(not step.counts[BLOCKED] and step.counts[DONE] <= step.units, f"{where} is not satisfied")
+
+
+def _check_needs(step: Step, looked: set[tuple[int, int]]) -> None:
+    where = step.address
+    _must(not step.touched and step.before is None, f"{where}: its dependants were not told of changes")
+    whole = [edge for edge in step.needs if not edge.by_frame]
+    for edge in whole:
+        _must(edge.met is edge.holds(), f"{where} was not told of {edge.need.address}")
+    _must(step.unmet == sum(not edge.met for edge in whole), f"{where} miscounts what it waits for")
+    for unit, state in enumerate(step.state):
+        if state in (QUEUED, RUNNING):
+            _must(not step.waits(unit), f"{where} unit {unit} works though a need is unmet")
+        elif state == BLOCKED and (step.id, unit) not in looked:
+            _must(step.waits(unit), f"{where} unit {unit} is blocked though it waits for nothing")
+    dropping = {attempt.id for attempt in step.attempts.values() if attempt.dropped}
+    _must(set(step.dropping) == dropping, f"{where}: {step.dropping} had units taken from, not {dropping}")
+
+
+def _check_sequence(step: Step) -> None:
+    if step.sequence_of is not step.spec:
+        return  # nothing was looked for since it came, or was changed: the cursor starts anew
+    states, where = bytes(step.state), step.address
+    sequence = step.sequence
+    if sequence is not None:
+        places = sequence.places
+        _must(sorted(sequence.units) == list(range(step.units)), f"{where}: its order lacks units")
+        _must([sequence.units[place] for place in places] == list(range(step.units)), f"{where}: its places")
+        states = bytes(sequence.states)
+        _must(states == bytes(step.state[unit] for unit in sequence.units), f"{where}: its order lags behind")
+    first = states.find(QUEUED)
+    _must(first < 0 or step.cursor <= first, f"{where}: the cursor is past place {first}")
 
 
 def _check_nodes(farm: Farm) -> None:

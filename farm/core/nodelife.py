@@ -152,7 +152,7 @@ def change(farm: Farm, node: Node, wanted: NodeChange, who: str, now_us: int, ou
     settings, told = node.settings, []
     if wanted.slots is not None and wanted.slots != settings.slots:
         settings = msgspec.structs.replace(settings, slots=wanted.slots)
-        told.append(f"at most {wanted.slots} attempts at once" if wanted.slots else "as many attempts as fit")
+        told.append(_slots_words(wanted.slots))
     if wanted.schedule is not None and (
         wanted.schedule != settings.schedule or wanted.offsets != settings.offsets
     ):
@@ -187,6 +187,12 @@ def _with_rates(old: tuple[RateFrom, ...], new: tuple[RateFrom, ...], now_us: in
         from_us = entry.from_us or now_us
         found[from_us] = RateFrom(from_us, entry.nano_h)
     return tuple(found[from_us] for from_us in sorted(found))[-RATES_MOST:]
+
+
+def _slots_words(slots: int) -> str:
+    if not slots:
+        return "as many attempts as fit"
+    return f"at most {slots} {'attempt' if slots == 1 else 'attempts'} at once"
 
 
 def _rates_words(rates: tuple[RateFrom, ...], now_us: int) -> str:

@@ -65,7 +65,7 @@ def refresh(farm: Farm, node: Node) -> None:
 def settle(farm: Farm, node: Node) -> None:
     """As ``refresh``, for a node whose attempts alone changed."""
     bucket = node.bucket
-    if not takes_work(node):
+    if node.cores_free <= 0 or not takes_work(node):
         if bucket is not None:
             _leave(farm, node, bucket)
         return

@@ -243,8 +243,8 @@ def running_us(attempt: Attempt, now_us: int) -> float:
 def left_us(attempt: Attempt, now_us: int) -> int:
     """Microseconds until an attempt is expected to end.
 
-    A unit that runs longer than expected is taken to need half as long as it is over, and at least an eighth of
-    what was expected.
+    A unit that runs longer than expected is taken to need half as long as it is over, and at least the spread of
+    the step's frames.
     """
     step, node = attempt.step, attempt.node
     left = 0.0
@@ -253,15 +253,18 @@ def left_us(attempt: Attempt, now_us: int) -> int:
         expected = frame_us(step, unit, node)
         if first:
             first = False
-            left = current_left_us(expected, running_us(attempt, now_us))
+            left = current_left_us(expected, running_us(attempt, now_us), step.pace.spread())
         else:
             left += expected
     return max(0, int(left))
 
 
-def current_left_us(expected_us: float, ran_us: float) -> float:
-    """What is left of the unit that runs."""
-    return max(expected_us - ran_us, expected_us / 8.0, (ran_us - expected_us) / 2.0)
+def current_left_us(expected_us: float, ran_us: float, spread: float) -> float:
+    """What is left of the unit that runs.
+
+    The later it is the longer it may still take; how long at least follows from how much frames differ.
+    """
+    return max(expected_us - ran_us, expected_us * min(spread, 1.0), (ran_us - expected_us) / 2.0)
 
 
 # ---------------------------------------------------------------- storing

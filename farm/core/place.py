@@ -7,12 +7,13 @@ noted, so that ``farm.core.reserve`` can keep a node for it.  Deterministic.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from hashlib import shake_128
 from heapq import heapify, heappop, heapreplace
 
 from farm.core import tail
 from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, apply_lease, units_text
-from farm.core.chunks import form_chunk
+from farm.core.chunks import form_chunk, scouts_out
 from farm.core.dependencies import settle_request
 from farm.core.events import DispatchEvent
 from farm.core.match import (
@@ -72,8 +73,32 @@ def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
     entropy = Entropy(event.entropy)
     if farm.verify:
         _place_verify(farm, event.now_us, entropy, out)
-    now_us, draw, busy = event.now_us, entropy.draw, farm.busy
+    now_us = event.now_us
+    later = _place_work(farm, now_us, entropy.draw, out, spread=True)
+    if later:
+        for step in later:
+            if step.leasable() and step.shape is not None:
+                step.shape.push(farm, step)
+        if farm.buckets:
+            _place_work(farm, now_us, entropy.draw, out, spread=False)
+    if farm.buckets and now_us >= farm.tail_due_us:
+        tail.help(farm, now_us, entropy, lease_copy, out)
+
+
+def _place_work(
+    farm: Farm, now_us: int, draw: Callable[[], int], out: Outcome, *, spread: bool
+) -> list[Step]:
+    """Leases what waits, in order.
+
+    With ``spread`` a step of which nothing is known yet, but enough frames run to learn from, lets other steps of
+    its priority go first: chunks of one frame are dear, and soon it is known how large they should be.
+
+    Returns:
+        Steps that let others go first; they are in no queue.
+    """
+    busy = farm.busy
     order: list[tuple[Entry, Shape]] = []
+    later: list[Step] = []
     for shape in list(busy.values()):
         head = shape.queue.head()
         if head is None:
@@ -84,6 +109,8 @@ def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
     #: Steps that had nothing for any free node, and steps whose shape fitted none.
     aside: list[Step] = []
     passed: list[Step] = []
+    #: Whether the policy or limits could tell nodes apart that are alike.
+    choosy = bool(farm.policy.sites or farm.limits)
     while order and farm.buckets:
         entry, shape = order[0]
         head = shape.queue.head()
@@ -95,30 +122,51 @@ def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
                 heapreplace(order, (head, shape))
             continue
         step = entry[8]
+        if spread:
+            if later and later[0].job.priority != -entry[0]:
+                break
+            if scouts_out(step):
+                step.line = None
+                later.append(step)
+                continue
         if shape.limits and limit_short(farm, shape.limits):
             heappop(order)
             continue
         if (step.job.max_cores or farm.policy.user_max_cores) and kept_back(farm, step):
             keep_back(farm, step)
             continue
-        buckets = _fitting(farm, shape)
-        if not buckets:
-            passed.append(step)
-            heappop(order)
-            continue
-        found = _find(farm, step, buckets, now_us)
-        if found is None:
+        if len(farm.buckets) == 1 and not (step.node_failures or farm.reservations or choosy):
+            # As a rule all free nodes are alike and nothing tells them apart: the first one it is.
+            (bucket,) = farm.buckets.values()
+            fit = bucket.scores.get(shape.id, _UNKNOWN)
+            if fit is _UNKNOWN:
+                fit = score(farm, shape, bucket)
+            if fit is None:
+                passed.append(step)
+                heappop(order)
+                continue
+            node = next(iter(bucket.nodes.values()))
+            units = form_chunk(farm, step, node)
+            if not units and len(bucket.nodes) > 1:
+                node, units = _find(farm, step, [bucket], now_us)
+        else:
+            buckets = _fitting(farm, shape)
+            if not buckets:
+                passed.append(step)
+                heappop(order)
+                continue
+            node, units = _find(farm, step, buckets, now_us)
+        if not units:
             step.line = None
             aside.append(step)
             continue
         if passed:
             note_passed(farm, passed, now_us)
-        _lease(farm, *found, _RENDER, now_us, draw(), out)
+        _lease(farm, node, step, units, _RENDER, now_us, draw(), out)
     for step in aside:
         if step.leasable() and step.shape is not None:
             step.shape.push(farm, step)
-    if farm.buckets and now_us >= farm.tail_due_us:
-        tail.help(farm, now_us, entropy, lease_copy, out)
+    return later
 
 
 def _fitting(farm: Farm, shape: Shape) -> list[Bucket]:
@@ -140,10 +188,8 @@ def _first(pair: tuple[tuple[int, ...], Bucket]) -> tuple[int, ...]:
     return pair[0]
 
 
-def _find(
-    farm: Farm, step: Step, buckets: list[Bucket], now_us: int
-) -> tuple[Node, Step, tuple[int, ...]] | None:
-    """The best node for the step's next units, with those units."""
+def _find(farm: Farm, step: Step, buckets: list[Bucket], now_us: int) -> tuple[Node, tuple[int, ...]]:
+    """The best node for the step's next units, with those units; none = none for any node."""
     sites, failures, limits = farm.policy.sites, step.node_failures, step.limits
     for bucket in buckets:
         for node in bucket.nodes.values():
@@ -162,8 +208,8 @@ def _find(
             if most_us and units:
                 units = _in_time(farm, step, node, units, most_us)
             if units:
-                return node, step, units
-    return None
+                return node, units
+    return node, ()
 
 
 def _in_time(farm: Farm, step: Step, node: Node, units: tuple[int, ...], most_us: int) -> tuple[int, ...]:

@@ -38,7 +38,9 @@ def settable() -> tuple[str, ...]:
         record = _RECORDS.get(field)
         if field in _TABLES:
             entry = _TABLES[field]
-            found += [f"{field}.NAME"] if entry is None else [f"{field}.NAME.{n}" for n in entry.__struct_fields__]
+            found += (
+                [f"{field}.NAME"] if entry is None else [f"{field}.NAME.{n}" for n in entry.__struct_fields__]
+            )
         elif record is not None:
             found += [f"{field}.{name}" for name in record.__struct_fields__]
         else:
@@ -135,7 +137,9 @@ def on_policy(farm: Farm, event: PolicyEvent, out: Outcome) -> None:
         out.rows.append(
             HistoryRow(farm.next_seq(), event.now_us, 0, f"policy {key}", old, new, reason, event.who)
         )
-    told = ", ".join(f"{key} is {after.get(key) or 'not set'} (was {before.get(key) or 'not set'})" for key in keys)
+    told = ", ".join(
+        f"{key} is {after.get(key) or 'not set'} (was {before.get(key) or 'not set'})" for key in keys
+    )
     out.reply = ActAnswer(len(keys), told)
 
 

@@ -75,14 +75,18 @@ def check_policy(
         rule = known.get(name)
         if rule is None:
             named = ", ".join(sorted(known)) or "none yet; a wrangler names them with `farm policy set`"
-            raise JobFileError(f"the farm has no limit {name!r}", f"{where}.limits.{name}", hint=f"it has {named}")
+            raise JobFileError(
+                f"the farm has no limit {name!r}", f"{where}.limits.{name}", hint=f"it has {named}"
+            )
         if count > rule.total > 0:
             raise JobFileError(
                 f"step {step.name!r} asks for {count} of limit {name}, which has {rule.total}",
                 f"{where}.limits.{name}",
             )
         if not rule.total:
-            warnings.append(f"{where}: limit {name} is closed (0 of it): step {step.name!r} waits until it is not")
+            warnings.append(
+                f"{where}: limit {name} is closed (0 of it): step {step.name!r} waits until it is not"
+            )
     cores = step.resources.cores
     if before is not None and before.resources.cores >= cores:
         return warnings
@@ -164,8 +168,14 @@ def _relaxed(step: StepSpec) -> list[tuple[str, StepSpec]]:
     for field, empty in (("version", ""), ("attributes", {}), ("pools", ()), ("site", "")):
         if getattr(step, field) != empty:
             found.append((field, change(step, **{field: empty})))
-    for field, least in (("gpus", 0), ("vram_mib", 0), ("disk_mib", 0), ("tokens", {}), ("cores", 1), ("ram_mib", 0)):
+    for field, least in (
+        ("gpus", 0),
+        ("vram_mib", 0),
+        ("disk_mib", 0),
+        ("tokens", {}),
+        ("cores", 1),
+        ("ram_mib", 0),
+    ):
         if getattr(need, field) != least:
             found.append((f"resources.{field}", change(step, resources=change(need, **{field: least}))))
     return found
-

@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 
 from farm.core import meter
-from farm.core.blame import quarantine
 from farm.core.apply import (
     BLOCKED,
     DONE,
@@ -20,6 +19,7 @@ from farm.core.apply import (
     apply_job_state,
     apply_result,
 )
+from farm.core.blame import quarantine
 from farm.core.dependencies import settle, settle_request, stop_units
 from farm.core.drain import drain_node
 from farm.core.events import ReportEvent
@@ -77,7 +77,7 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
         end_attempt(farm, attempt, now_us, failure, "the agent ended the attempt without a result", out)
     counts, job = step.counts, step.job
     satisfied = counts[DONE] + counts[SKIPPED] + step.left_out == step.units
-    if satisfied is not step.satisfied or job.told_rest or not job.open_units:
+    if satisfied is not step.satisfied or step.touched or job.told_rest or job.scouting or not job.open_units:
         settle(farm, step, now_us, out)  # else it would find nothing to settle
 
 
@@ -124,7 +124,9 @@ def _settle_unit(
         failure, reason = _end_of_copy(report)
     elif outcome == _DONE:
         new = DONE
-        reason = reason or _done_reason(attempt, report)
+        if not reason:
+            plain = attempt.kind is _RENDER and not report.files
+            reason = "rendered; no files expected" if plain else _done_reason(attempt, report)
     elif outcome == reports.FAILED:
         failure = _class_word(report.failure)
         new = next_state(step, unit, FailureClass(failure))
@@ -201,7 +203,7 @@ def _verified_state(attempt: Attempt, unit: int, report: UnitReport) -> tuple[in
     waits = old == BLOCKED and not step.unmet
     if report.outcome == reports.DONE and (waits or not skip):
         return DONE, ""
-    return (QUEUED if waits else old), (
+    return (QUEUED if waits and not step.waits(unit) else old), (
         "" if skip or old == DONE else _class_word(report.failure or FailureClass.OUTPUT.value)
     )
 

@@ -1,7 +1,7 @@
 """Scout frames: a few frames of every step first, then the job waits until somebody says that it may go on.
 
-What belongs here: when scouting is over, and what people are told to decide by.  What may not: which frames are
-scouts (``farm.core.sequence``), and the forecast itself (``farm.core.forecast``).
+What belongs here: when scouting is over, and what people are told to decide by.  What may not: which frames
+are scouts (``farm.core.work``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ def review(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
     """
     if not job.scouting or job.paused or any(_busy(step) for step in job.steps):
         return
-    row = JobStateRow(farm.next_seq(), job.id, now_us, "scout", "scouting", "", "its scout frames are final", SCOUT)
+    if not any(step.state[unit] > RUNNING for step in job.steps for unit in step.scouts):
+        return  # it has not begun: all of it waits for other jobs
+    row = JobStateRow(
+        farm.next_seq(), job.id, now_us, "scout", "scouting", "", "its scout frames are final", SCOUT
+    )
     out.rows.append(row)
     left = sum(sum(step.counts[: RUNNING + 1]) for step in job.steps if step.frames is not None)
     reason = _reason(farm, job, left, now_us) if left else ""
@@ -42,8 +46,8 @@ def _busy(step: Step) -> bool:
     state = step.state
     if step.counts[RUNNING]:
         return True
-    waits = step.counts[BLOCKED] and not step.unmet
-    return any(state[unit] == QUEUED or (waits and state[unit] == BLOCKED) for unit in step.scouts)
+    # A blocked one is waited for only while its existing files are looked at.
+    return any(state[unit] == QUEUED or (state[unit] == BLOCKED and not step.waits(unit)) for unit in step.scouts)
 
 
 def _reason(farm: Farm, job: Job, left: int, now_us: int) -> str:

@@ -111,20 +111,26 @@ def charge_lease(farm: Farm, attempt: Attempt, units: int, at_us: int) -> None:
     step = attempt.step
     done = step.done_timed
     lasts_us = (step.busy_us // done if done else GUESS_US) * units
-    attempt.rate = attempt.share_ppm * attempt.node.facts.total.cores
-    amount = attempt.rate * lasts_us // 1_000_000_000
-    attempt.charged = amount
+    attempt.rate = rate = attempt.share_ppm * attempt.node.facts.total.cores
+    attempt.charged = amount = rate * lasts_us // 1_000_000_000
+    part = (at_us - farm.share_origin_us) * PARTS // farm.half_life_us
+    weighed = amount * (farm.share_weight if part == farm.share_part else weight_now(farm, at_us))
     job = step.job
-    weighed = amount * weight_now(farm, at_us)
-    for account in (job.project_account, job.user_account):
-        account.used += amount
-        credit = account.credit
-        if credit:
-            taken = credit if credit < weighed else weighed
-            account.credit = credit - taken
-            account.level += (weighed - taken) // account.weight
-        else:
-            account.level += weighed // account.weight
+    # Written out for both accounts: this runs at every lease.
+    account = job.project_account
+    account.used += amount
+    if account.credit >= weighed:
+        account.credit -= weighed
+    else:
+        account.level += (weighed - account.credit) // account.weight
+        account.credit = 0
+    account = job.user_account
+    account.used += amount
+    if account.credit >= weighed:
+        account.credit -= weighed
+    else:
+        account.level += (weighed - account.credit) // account.weight
+        account.credit = 0
 
 
 def settle_lease(farm: Farm, attempt: Attempt, at_us: int) -> None:
@@ -136,12 +142,11 @@ def settle_lease(farm: Farm, attempt: Attempt, at_us: int) -> None:
     job = attempt.step.job
     for account in (job.project_account, job.user_account):
         account.used += difference
-        if weighed > 0:
-            taken = min(account.credit, weighed)
-            account.credit -= taken
-            account.level += (weighed - taken) // account.weight
+        if account.credit >= weighed:
+            account.credit -= weighed  # less than nothing adds to it
         else:
-            account.credit -= weighed
+            account.level += (weighed - account.credit) // account.weight
+            account.credit = 0
 
 
 def rebase(farm: Farm, at_us: int) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from farm.core.apply import BLOCKED, QUEUED, apply_job, apply_step, token_key
-from farm.core.dependencies import note_rest, settle, unblock
+from farm.core.apply import BLOCKED, QUEUED, apply_job, apply_step, needed_steps, token_key
+from farm.core.dependencies import note_rest, open_up, settle
 from farm.core.events import SubmitEvent
 from farm.core.outcome import Outcome, SubmitAnswer
 from farm.core.possible import impossible
@@ -27,6 +27,7 @@ def on_submit(farm: Farm, event: SubmitEvent, out: Outcome) -> None:
             out.reply = SubmitAnswer(known, True)
             return
     check_conflicts(farm, spec)
+    check_other_jobs(farm, spec)
     warnings = impossible(farm, spec, event.apps, event.whole, force=event.force)
     row = JobRow(
         farm.next_job,
@@ -64,11 +65,45 @@ def on_submit(farm: Farm, event: SubmitEvent, out: Outcome) -> None:
         HistoryRow(farm.next_seq(), event.now_us, job.id, "job", "", job.shown().value, reason, spec.user)
     )
     for step in job.steps:
-        if step.check_existing and not step.unmet:
-            unblock(farm, step, "", event.now_us, out)
+        if step.needs or step.check_existing:
+            open_up(farm, step, event.now_us, out)
         settle(farm, step, event.now_us, out)
     note_rest(farm, job, event.now_us, out)
     out.reply = SubmitAnswer(job.id, False, tuple(warnings))
+
+
+def check_other_jobs(farm: Farm, spec: JobSpec) -> None:
+    """Refuses a job that waits for a job or step that is not there, or for frames of what has none.
+
+    Raises:
+        JobFileError: Names the field, and the job or step.
+    """
+    for index, step in enumerate(spec.steps):
+        for need_index, need in enumerate(step.needs()):
+            number = need.job_number()
+            if not number:
+                continue
+            path = f"steps[{index}].after[{need_index}]"
+            job = farm.jobs.get(number)
+            if job is None:
+                raise JobFileError(f"there is no job J{number}", f"{path}.job")
+            if job.archived:
+                raise JobFileError(
+                    f"J{number} is archived", f"{path}.job", hint="nothing of it will change: leave it out"
+                )
+            steps = needed_steps(farm, job, need)
+            if not steps:
+                names = ", ".join(other.spec.name for other in job.steps)
+                raise JobFileError(
+                    f"J{number} has no step {need.step!r}", f"{path}.step", hint=f"it has {names}"
+                )
+            without = next((other for other in steps if other.frames is None), None)
+            if need.frames and without is not None:
+                raise JobFileError(
+                    f"{without.address} has no frames",
+                    f"{path}.frames",
+                    hint="name a step that has, or leave frames out",
+                )
 
 
 def check_conflicts(farm: Farm, spec: JobSpec) -> None:

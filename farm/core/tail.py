@@ -201,6 +201,7 @@ def _copy(
 ) -> None:
     rule = farm.policy.tail
     late: list[tuple[float, int, Attempt]] = []
+    spread = step.pace.spread()
     for attempt in attempts:
         unit = next(iter(attempt.open))
         rest = attempt.open.keys() - attempt.asked_back - {unit}
@@ -209,7 +210,7 @@ def _copy(
             continue
         ran_us = pace.running_us(attempt, now_us)
         expected_us = pace.frame_us(step, unit, attempt.node)
-        left_us = pace.current_left_us(expected_us, ran_us)
+        left_us = pace.current_left_us(expected_us, ran_us, spread)
         if ran_us > rule.straggler * expected_us:
             # Nobody knows what holds it up: judged by how long it has run, it may take as long again.
             left_us = ran_us
@@ -225,9 +226,10 @@ def _copy(
             if step.notes and avoided(farm, step, unit, node):
                 continue
             there_us = pace.start_us(step, node) + pace.frame_us(step, unit, node)
-            late_by = pace.running_us(attempt, now_us) > rule.straggler * pace.frame_us(step, unit, attempt.node)
-            if there_us * (1.0 if late_by else rule.straggler) >= -negative_us:
+            ran_us = pace.running_us(attempt, now_us)
+            if there_us >= -negative_us or there_us * rule.straggler > ran_us - negative_us:
                 break
+            late_by = ran_us > rule.straggler * pace.frame_us(step, unit, attempt.node)
             why = "takes long" if late_by else "is slower"
             reason = f"a second copy on {node.name}, since @{attempt.no} on {attempt.node.name} {why}"
             lease(farm, node, step, unit, reason, now_us, entropy.draw(), out)

@@ -6,6 +6,7 @@ decisions, and anything of nodes.  ``farm.core.state`` puts it together with the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -13,16 +14,19 @@ import msgspec
 from farm.core.order import Account, Entry, Line, Queue
 from farm.core.pace import Pace
 from farm.model.frames import FrameRange
-from farm.model.jobs import JobSpec, StepSpec
+from farm.model.jobs import AfterSpec, JobSpec, StepSpec
 from farm.model.outputs import PictureSpec
 from farm.model.resources import Resources
 from farm.model.states import AttemptKind, UnitState, WorkState, shown_state
 
 if TYPE_CHECKING:
     from farm.core.chunks import Crew
+    from farm.core.sequence import Sequence
     from farm.core.state import Farm, Node
 
-QUEUED = UnitState.QUEUED.value
+BLOCKED, QUEUED, RUNNING = (state.value for state in (UnitState.BLOCKED, UnitState.QUEUED, UnitState.RUNNING))
+DONE, FAILED = UnitState.DONE.value, UnitState.FAILED.value
+SKIPPED, CANCELED = UnitState.SKIPPED.value, UnitState.CANCELED.value
 _NOTHING: frozenset[int] = frozenset()
 CANCELED = UnitState.CANCELED.value
 
@@ -193,11 +197,143 @@ class Job:
         return next((step for step in self.steps if step.spec.name == name), None)
 
 
+class Edge:
+    """One step waits for another: as a whole, or frame by frame.
+
+    Attributes:
+        need, waiter: Who is waited for, who waits.
+        by_frame: Frame f of the waiter waits for frame f + ``offset`` of the need only.
+        on_failure: What ``need`` failing or being canceled for good means, see ``AfterSpec``.
+        good: By state of a unit of the need: whether it satisfies.
+        gives_up: Whether what waits is skipped or canceled when the need fails.
+        met: Of an edge as a whole: whether it is satisfied, as far as the waiter was told.
+    """
+
+    __slots__ = (
+        "_frames",
+        "_shift",
+        "by_frame",
+        "gives_up",
+        "good",
+        "met",
+        "need",
+        "offset",
+        "on_failure",
+        "waiter",
+    )
+
+    def __init__(self, need: Step, waiter: Step, spec: AfterSpec) -> None:
+        self.need = need
+        self.waiter = waiter
+        self.by_frame = spec.frames
+        self.offset = spec.offset
+        self.on_failure = spec.on_failure
+        going_on = spec.on_failure == "go"
+        self.good = bytes(
+            state in (DONE, SKIPPED) or (going_on and state in (FAILED, CANCELED)) for state in range(7)
+        )
+        self.gives_up = spec.on_failure in ("skip", "cancel")
+        self.met = False
+        self._frames: tuple[FrameRange | None, FrameRange | None] = (None, None)
+        #: Unit u of the waiter waits for unit u + shift of the need; None = only the frames tell.
+        self._shift: int | None = None
+
+    def holds(self) -> bool:
+        """Whether the need as a whole satisfies now."""
+        counts = self.need.counts
+        if self.on_failure == "go":
+            return not (counts[BLOCKED] or counts[QUEUED] or counts[RUNNING])
+        return counts[DONE] + counts[SKIPPED] + self.need.left_out == self.need.units
+
+    def lost(self) -> bool:
+        """Whether anything of the need failed or was canceled for good."""
+        counts = self.need.counts
+        return bool(counts[FAILED] or counts[CANCELED] > self.need.left_out)
+
+    def fails_at(self, there: int) -> bool:
+        """Whether a unit of the need failed or was canceled for good."""
+        state = self.need.state[there]
+        return state == FAILED or (state == CANCELED and self.need.is_wanted(there))
+
+    def good_at(self, there: int) -> bool:
+        """Whether a unit of the need satisfies: it ended well, or nobody wants it any more."""
+        state = self.need.state[there]
+        return bool(self.good[state]) or (state == CANCELED and not self.need.is_wanted(there))
+
+    def met_for(self, unit: int) -> bool:
+        """Whether it is satisfied for a unit of the waiter."""
+        if not self.by_frame:
+            return self.met
+        there = self.need_unit(unit)
+        return there is None or self.good_at(there)
+
+    def told(self, unit: int) -> str:
+        """What it waits for on behalf of a unit of the waiter, in words; "" when it is satisfied."""
+        if self.met_for(unit):
+            return ""
+        need = self.need
+        there = self.need_unit(unit) if self.by_frame else None
+        frame = need.frame_of(there) if there is not None else None
+        return f"waits for {need.address}" if frame is None else f"waits for frame {frame} of {need.address}"
+
+    def shift(self) -> int | None:
+        """What is added to a unit of the waiter to get the one it waits for; None = only frames tell.
+
+        Worked out again when frames were added to either step.
+        """
+        need, waiter = self.need.frames, self.waiter.frames
+        if self._frames[0] is not need or self._frames[1] is not waiter:
+            self._frames = (need, waiter)
+            self._shift = None
+            if need is not None and waiter is not None and need.is_single_run and waiter.is_single_run:
+                (there,), (here,) = need.runs, waiter.runs
+                units, rest = divmod(here.first + self.offset - there.first, there.step)
+                if there.step == here.step and not rest:
+                    self._shift = units
+        return self._shift
+
+    def need_unit(self, unit: int) -> int | None:
+        """The unit of the need that a unit of the waiter waits for, by frame; None = there is none."""
+        shift = self.shift()
+        if shift is None:
+            return _unit_of(self.need.frames, self.waiter.frames, unit, self.offset)
+        there = unit + shift
+        return there if 0 <= there < self.need.units else None
+
+    def waiter_unit(self, unit: int) -> int | None:
+        """The unit of the waiter that waits for a unit of the need, by frame; None = there is none."""
+        shift = self.shift()
+        if shift is None:
+            return _unit_of(self.waiter.frames, self.need.frames, unit, -self.offset)
+        here = unit - shift
+        return here if 0 <= here < self.waiter.units else None
+
+    def mask(self) -> bytes:
+        """By unit of the waiter: 1 where the edge (by frame) is satisfied, else 0."""
+        total, shift = self.waiter.units, self.shift()
+        if shift is None or self.need.left_out:
+            return bytes(self.met_for(unit) for unit in range(total))
+        good = bytes(self.need.state.translate(self.good + bytes(249)))
+        low = min(total, max(0, -shift))
+        high = max(low, min(total, len(good) - shift))
+        return b"\1" * low + good[low + shift : high + shift] + b"\1" * (total - high)
+
+
+def _unit_of(to: FrameRange | None, of: FrameRange | None, unit: int, offset: int) -> int | None:
+    """The unit in ``to`` whose frame is that of ``unit`` in ``of`` plus ``offset``."""
+    if to is None or of is None:
+        return None
+    frame = of.frame_at(unit) + offset
+    return to.index_of(frame) if frame in to else None
+
+
 class Step:
     """A step and its units.
 
     ``state`` has one byte a unit and ``counts`` its sums; ``tries`` (made when first needed) counts
-    failures that spent an attempt.  ``cursor`` is never beyond the first queued unit.
+    failures that spent an attempt.  ``cursor`` is never beyond the first queued unit, in the order of work
+    (``farm.core.sequence``).  ``touched`` and ``before`` say which units' ends others were not told of yet:
+    both are empty between events.
     """
 
     __slots__ = (
@@ -205,6 +341,7 @@ class Step:
         "asks",
         "attempt_no",
         "attempts",
+        "before",
         "busy_us",
         "check_existing",
         "copies",
@@ -214,6 +351,8 @@ class Step:
         "dependants",
         "dirty",
         "done_timed",
+        "dropping",
+        "frame_needs",
         "frames",
         "granted",
         "id",
@@ -233,18 +372,22 @@ class Step:
         "satisfied",
         "scouts",
         "seq",
+        "sequence",
+        "sequence_of",
         "shape",
         "spec",
         "spec_holder",
         "specs",
         "spend_nano",
         "state",
+        "touched",
         "tries",
         "units",
         "unmet",
         "waiting",
         "wanted",
         "waste_nano",
+        "watched",
         "whole",
     )
 
@@ -274,16 +417,28 @@ class Step:
         self.counts = [0] * 7
         self.counts[start] = self.units
         self.cursor = 0
+        #: Its order of work when that is not the order of its units; made for this record of the step.
+        self.sequence: Sequence | None = None
+        self.sequence_of: StepSpec | None = None
         self.attempt_no = 0
         self.attempts: dict[int, Attempt] = {}
+        #: Those of ``attempts`` that units were taken from.
+        self.dropping: dict[int, Attempt] = {}
         #: Only units that did not just work.
         self.notes: dict[int, UnitNote] = {}
         #: Queued units that may not be leased yet: unit -> time it may be (0 = when its attempt is closed).
         self.parked: dict[int, int] = {}
         self.node_failures: dict[int, int] = {}
-        self.needs: list[Step] = []
-        self.dependants: list[Step] = []
+        self.needs: list[Edge] = []
+        self.dependants: list[Edge] = []
+        #: Those of ``needs`` that are by frame; how many of the others are not satisfied.
+        self.frame_needs: list[Edge] = []
         self.unmet = 0
+        #: Whether the end of every single unit matters to a dependant.
+        self.watched = False
+        #: Units that ended, or left their end, and the state they had; or the whole map as it was.
+        self.touched: dict[int, int] = {}
+        self.before: bytes | None = None
         self.satisfied = False
         #: Rows of this step all have a greater number.
         self.seq = 0
@@ -319,7 +474,15 @@ class Step:
 
     def leasable(self) -> bool:
         """Whether any unit could be leased to some node right now."""
-        return not self.job.paused and self.counts[QUEUED] > len(self.parked)
+        job = self.job
+        if job.paused or self.counts[QUEUED] <= len(self.parked):
+            return False
+        return not job.scouting or self.frames is None or next(self.scouts_queued(), None) is not None
+
+    def scouts_queued(self) -> Iterator[int]:
+        """Scout frames that could be leased now, in order."""
+        state, parked = self.state, self.parked
+        return (unit for unit in self.scouts if state[unit] == QUEUED and unit not in parked)
 
     def shown(self) -> WorkState:
         """The state people see."""
@@ -362,8 +525,15 @@ class Step:
         counts[old] -= 1
         counts[new] += 1
         self.dirty = True
-        if new == QUEUED and unit < self.cursor:
+        if self.sequence is not None:
+            place = self.sequence.places[unit]
+            self.sequence.states[place] = new
+            if new == QUEUED and place < self.cursor:
+                self.cursor = place
+        elif new == QUEUED and unit < self.cursor:
             self.cursor = unit
+        if self.watched and (old > 2 or new > 2) and self.before is None:
+            self.touched.setdefault(unit, old)
         if (old < 3) != (new < 3):
             self.job.open_units += 1 if new < 3 else -1
         if old == QUEUED and self.parked:
@@ -374,9 +544,17 @@ class Step:
         count = self.counts[old]
         if not count or old == new:
             return 0
+        if self.watched and (old > 2 or new > 2) and self.before is None:
+            before = bytearray(self.state)
+            for unit, was in self.touched.items():
+                before[unit] = was
+            self.before = bytes(before)
+            self.touched.clear()
         table = bytearray(range(256))
         table[old] = new
         self.state = self.state.translate(table)
+        if self.sequence is not None:
+            self.sequence.states = self.sequence.states.translate(table)
         self.counts[old] = 0
         self.counts[new] += count
         self.dirty = True
@@ -387,6 +565,48 @@ class Step:
         if (old < 3) != (new < 3):
             self.job.open_units += count if new < 3 else -count
         return count
+
+    def wait_for(self, need: Step, spec: AfterSpec) -> None:
+        """Adds an edge: this step waits for another (or, by frame, for its own earlier frames)."""
+        edge = Edge(need, self, spec)
+        self.needs.append(edge)
+        need.dependants.append(edge)
+        if edge.by_frame:
+            self.frame_needs.append(edge)
+        else:
+            edge.met = edge.holds()
+            self.unmet += not edge.met
+        if edge.by_frame or edge.on_failure != "wait":
+            need.watched = True
+
+    def recount_needs(self) -> None:
+        """Works out from the maps which needs as a whole are met (after a restart)."""
+        self.unmet = 0
+        for edge in self.needs:
+            if not edge.by_frame:
+                edge.met = edge.holds()
+                self.unmet += not edge.met
+
+    def waits(self, unit: int) -> bool:
+        """Whether anything the unit needs is missing."""
+        if self.unmet:
+            return True
+        return bool(self.frame_needs) and not all(edge.met_for(unit) for edge in self.frame_needs)
+
+    def take_changes(self) -> list[tuple[int, int]]:
+        """Units whose end others were not told of yet, and the state they had; they count as told now."""
+        if self.before is None:
+            changes = list(self.touched.items())
+        else:
+            pairs = enumerate(zip(self.before, self.state, strict=True))
+            changes = [(unit, old) for unit, (old, new) in pairs if old != new]
+        self.touched.clear()
+        self.before = None
+        return changes
+
+    def is_wanted(self, unit: int) -> bool:
+        """Whether a unit's frame is still to be rendered."""
+        return self.wanted is None or self.frames is None or self.frames.frame_at(unit) in self.wanted
 
     def count_try(self, unit: int) -> int:
         """Counts a failure that spent an attempt; returns how many there are now."""

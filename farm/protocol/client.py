@@ -174,6 +174,71 @@ class SpendLine(msgspec.Struct, frozen=True, kw_only=True):
     frames: int = 0
 
 
+class WhyCause(msgspec.Struct, frozen=True):
+    """What holds something, and what would cure it ("" = only time does)."""
+
+    what: str
+    cure: str = ""
+
+
+class WhyNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """What one filter of the scheduler says of some nodes.
+
+    Attributes:
+        filter: ``free``, ``order``, ``reserved``, ``failed-here``, ``limit``, ``room``, ``slots``, ``hours``,
+            ``service``, ``site`` or ``capability``.
+        reason: In words, after a node's name.
+        cure: What would change it.
+        nodes: Names of some of them.
+        count: How many there are.
+    """
+
+    filter: str
+    reason: str
+    cure: str
+    nodes: tuple[str, ...]
+    count: int
+
+
+class WhyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a step, or units of it that share an answer, are in their state.
+
+    Attributes:
+        address: What it is about.
+        state: Word of the state.
+        units: How many units it is about.
+        causes: What holds it, most important first.
+        nodes: The scheduler's verdict on each node, those nearest to taking it first.
+        start_low_us, start_high_us: Expected start, microseconds since the epoch; None = cannot be told.
+        ahead: Units that come before it, None where that means nothing.
+        share: Part of the farm its user may expect, 0..1, None where that means nothing.
+        failure: Class of the last failure.
+        failed_on: Nodes it failed on.
+        tries: Failures that counted.
+    """
+
+    address: str
+    state: str
+    units: int
+    causes: tuple[WhyCause, ...] = ()
+    nodes: tuple[WhyNodes, ...] = ()
+    start_low_us: int | None = None
+    start_high_us: int | None = None
+    ahead: int | None = None
+    share: float | None = None
+    failure: str = ""
+    failed_on: tuple[str, ...] = ()
+    tries: int = 0
+
+
+class WhyWork(msgspec.Struct, frozen=True):
+    """Work that waits and why a node does not take it."""
+
+    address: str
+    reason: str
+    cure: str = ""
+
+
 # ---------------------------------------------------------------- requests
 
 
@@ -334,6 +399,18 @@ class StatusReq(Request, frozen=True, kw_only=True, tag="status"):
     """The farm at a glance."""
 
 
+class WhyReq(Request, frozen=True, kw_only=True, tag="why"):
+    """Why work waits, failed or runs; or (``node``) why a node is idle.
+
+    Attributes:
+        address: ``J12``, ``J12/beauty`` or ``J12/beauty/17-20``; "" with ``node``.
+        node: Name or number of a node; "" with ``address``.
+    """
+
+    address: str = ""
+    node: str = ""
+
+
 class KeysReq(Request, frozen=True, kw_only=True, tag="keys"):
     """Manage keys.
 
@@ -481,6 +558,27 @@ class NodesReply(msgspec.Struct, frozen=True, kw_only=True, tag="nodes-are"):
     nodes: tuple[NodeRow, ...]
 
 
+class WhyReply(msgspec.Struct, frozen=True, kw_only=True, tag="why-is"):
+    """Answer to WhyReq.
+
+    Attributes:
+        rows: One per step, or per group of named units.
+        node: The node asked about, "" for work.
+        reason: Why that node takes nothing, "" when only ``work`` tells.
+        work: The first work in order that waits, and why that node does not take it.
+        waiting: Steps that wait in the farm.
+        more: There are more units than were looked at.
+    """
+
+    id: int
+    rows: tuple[WhyRow, ...] = ()
+    node: str = ""
+    reason: str = ""
+    work: tuple[WhyWork, ...] = ()
+    waiting: int = 0
+    more: bool = False
+
+
 class SpendReply(msgspec.Struct, frozen=True, kw_only=True, tag="spend-is"):
     """Money; ``total`` sums the lines exactly."""
 
@@ -605,6 +703,7 @@ AnyRequest = (
     | SpendReq
     | StatusReq
     | KeysReq
+    | WhyReq
     | SubscribeReq
     | ShutdownReq
     | RecordReq
@@ -621,6 +720,7 @@ AnyReply = (
     | PolicyReply
     | NodesReply
     | SpendReply
+    | WhyReply
     | StatusReply
     | KeysReply
     | OkReply

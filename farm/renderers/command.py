@@ -234,6 +234,18 @@ def check_chunk_command(step: StepSpec, command: Sequence[str], where: str) -> N
                 )
 
 
+def check_commands(step: StepSpec, where: str) -> None:
+    """Checks a step's ``pre`` and ``post``, where it has them.
+
+    Raises:
+        JobFileError: One can never work; names the argument.
+    """
+    for name in ("pre", "post"):
+        command = getattr(step, name)
+        if command:
+            check_chunk_command(step, command, f"{where}.{name}")
+
+
 def chunk_argv(command: Sequence[str], context: ChunkContext, where: str) -> tuple[str, ...]:
     """The argument list of a step's ``pre`` or ``post`` for a chunk.
 

@@ -262,6 +262,10 @@ class Farm:
         """Money by job, user, project, node or site."""
         return self._ask(wire.SpendReq, wire.SpendReply, by=by, job=job)
 
+    def why(self, address: str = "", *, node: str = "") -> wire.WhyReply:
+        """Why work is in its state, or why a node is idle."""
+        return self._ask(wire.WhyReq, wire.WhyReply, address=address, node=node)
+
     def status(self) -> wire.StatusReply:
         """The farm at a glance."""
         return self._ask(wire.StatusReq, wire.StatusReply)

@@ -106,6 +106,10 @@ def check_job_here(job: JobSpec, mapper: PathMapper | None = None) -> list[str]:
         where = f"steps[{index}]"
         renderer, params = _renderer_of(step, where)
         warnings += _asked(renderer, step, params, where)
+        if step.pre or step.post:
+            from farm.renderers.command import check_commands
+
+            check_commands(step, where)
         _check_inputs(job, step, renderer, params, where, mapper)
         _check_outputs(step, where, mapper)
     _check_conflicts(job)

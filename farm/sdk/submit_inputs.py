@@ -71,16 +71,24 @@ def make_job(options: SubmitOptions, folder: str | None = None) -> tuple[JobSpec
         priority=50 if options.priority is None else options.priority,
         token=options.token,
         paused=options.paused,
+        start_after=options.start_after or None,
+        scout=options.scout or 0,
+        max_cores=options.max_cores or 0,
         app=App("farm"),
         steps=tuple(steps),
     )
+    return _checked(job), maker.warnings
+
+
+def _checked(job: JobSpec) -> JobSpec:
+    """The job, once its types and its fields are right."""
     try:
         job = msgspec.convert(msgspec.to_builtins(job), JobSpec)
     except msgspec.ValidationError as error:
         text, _, path = str(error).partition(" - at `$")
         raise CallError(f"{path.rstrip('`').lstrip('.') or 'job'}: {text}") from error
     check_job(job)
-    return job, maker.warnings
+    return job
 
 
 def _from_job_file(options: SubmitOptions, folder: str) -> tuple[JobSpec, list[str]]:
@@ -94,10 +102,10 @@ def _from_job_file(options: SubmitOptions, folder: str) -> tuple[JobSpec, list[s
     job, warnings = load_job(absolute(options.file, folder))
     changes: dict[str, Any] = {
         field: getattr(options, field)
-        for field in ("name", "user", "project", "priority", "paused", "token")
-        if getattr(options, field) not in ("", None, False)
+        for field in sorted(WITH_JOB_FILE - {"file"})
+        if getattr(options, field) not in ("", None) and getattr(options, field) is not False
     }
-    return msgspec.structs.replace(job, **changes), warnings
+    return _checked(msgspec.structs.replace(job, **changes)) if changes else job, warnings
 
 
 class _Maker:
@@ -372,6 +380,8 @@ class _Maker:
             "resources": self._resources(),
             "movie_frames": movie_frames,
         }
+        if options.limits and name != FILM:
+            fields["limits"] = {key: _count(key, text) for key, text in _pairs(options.limits, "--limit")}
         if options.timeout_s is not None:
             fields["timeout_s"] = options.timeout_s
         if options.attempts is not None:
@@ -417,6 +427,12 @@ def _pairs(texts: tuple[str, ...], flag: str) -> list[tuple[str, str]]:
             raise CallError(f"{flag} {text!r} is not NAME=VALUE")
         found.append((key, value))
     return found
+
+
+def _count(name: str, text: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise CallError(f"--limit {name}={text}: {text!r} is not a number of tokens")
+    return int(text)
 
 
 def _chunk(text: str) -> int | str:

@@ -27,6 +27,10 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
         project: Project.
         priority: 0-100.
         paused: Start paused.
+        start_after: Not before this moment, ISO 8601 with offset.
+        scout: Frames to render before the job waits for approval.
+        max_cores: Most cores at once.
+        limits: ``NAME=COUNT`` texts.
         token: Client token.
         existing: ``overwrite``, ``skip`` or ``refuse``.
         checks: Picture checks.
@@ -52,6 +56,10 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     project: str = ""
     priority: int | None = None
     paused: bool = False
+    start_after: str = ""
+    scout: int | None = None
+    max_cores: int | None = None
+    limits: tuple[str, ...] = ()
     token: str = ""
     existing: str = ""
     checks: tuple[str, ...] = ()
@@ -69,4 +77,17 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: Options that still mean something beside a job file.
-WITH_JOB_FILE = frozenset({"file", "name", "user", "project", "priority", "paused", "token"})
+WITH_JOB_FILE = frozenset(
+    {
+        "file",
+        "name",
+        "user",
+        "project",
+        "priority",
+        "paused",
+        "token",
+        "start_after",
+        "scout",
+        "max_cores",
+    }
+)

@@ -339,7 +339,8 @@ class Simulation:
             return
         self._to_come -= 1
         try:
-            out = self.handle(SubmitEvent(self.now_us, job.spec, job.source, job.apps, job.whole))
+            # Forced: the node that could take it may join later, and one that never comes is worth a report.
+            out = self.handle(SubmitEvent(self.now_us, job.spec, job.source, job.apps, job.whole, force=True))
         except CallError as error:
             raise type(error)(
                 f"the farm refuses {job.spec.name}: {error.message}", hint=error.hint
@@ -361,7 +362,7 @@ class Simulation:
 
     def _quiet(self) -> bool:
         """Whether nothing runs, as far as broker and agents know."""
-        return not self.core.farm.attempts and not any(agent.outbox for agent in self.agents)
+        return not self.core.farm.attempts and not any(agent.outbox and agent.alive for agent in self.agents)
 
     def _at_rest(self) -> bool:
         """Whether all work is over, one way or another."""

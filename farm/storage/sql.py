@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import starmap
 from operator import attrgetter, lt
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -83,6 +83,8 @@ class SqlStore(ABC):
 
     #: What messages call it.
     label: str
+    #: Why it takes no more changes, "" while it does.
+    _failed: str = ""
     #: Number of the last row in the journal, None while it is not known.
     _end: int | None = None
 
@@ -105,12 +107,35 @@ class SqlStore(ABC):
         """
 
     @abstractmethod
-    def _refuse(self, trouble: StorageError) -> None:
-        """Takes no more changes and raises it: a commit failed before it reached the database."""
-
-    @abstractmethod
     def close(self) -> None:
         """Ends it; may be called again."""
+
+    # -- after a failure --
+
+    def _check_writable(self) -> None:
+        if self._failed:
+            raise StorageError(
+                f"{self.label} takes no more changes since a commit failed: {self._failed}",
+                hint="the broker has to open it anew",
+            )
+
+    def _refuse(self, trouble: StorageError) -> NoReturn:
+        """Takes no more changes and says why."""
+        self._check_writable()
+        self._failed = trouble.message
+        raise trouble
+
+    def _gave_up(self, error: BaseException, trouble: StorageError | None) -> NoReturn:
+        """Takes no more changes and raises what a commit failed with, in our words where there are any."""
+        if isinstance(error, StorageError):
+            trouble = error
+        elif isinstance(error, VALUE_ERRORS):
+            trouble = StorageError(f"{self.label} cannot hold a value of a row: {error}")
+        if trouble is None:
+            self._failed = f"a commit was interrupted ({type(error).__name__})"
+            raise error
+        self._failed = trouble.message
+        raise trouble from error
 
     # -- writing --
 
@@ -329,12 +354,13 @@ class SqlStore(ABC):
         """The newest lease rows, oldest of them first."""
         if limit <= 0:
             return []
-        found: list[LeaseRow] = [
-            row
-            for number, blob in self._entries_between(None, None)
-            for row in self._decode_entry(number, blob)
-            if type(row) is LeaseRow
-        ]
+        found: list[LeaseRow] = []
+        newest_first = f"SELECT id, blob FROM journal WHERE id < ? ORDER BY id DESC LIMIT {PAGE}"
+        before = 2**63 - 1
+        while len(found) < limit and (page := self._query(newest_first, (before,))):
+            before = page[-1][0]
+            for number, blob in page:
+                found += [row for row in self._decode_entry(number, blob) if type(row) is LeaseRow]
         before = 2**63 - 1
         while len(found) < limit:
             page = self._query(

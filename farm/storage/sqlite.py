@@ -19,7 +19,7 @@ from urllib.parse import quote
 from farm.model.errors import StorageError
 from farm.storage.database import open_database
 from farm.storage.ground import OwnerLock, refuse_network
-from farm.storage.sql import VALUE_ERRORS, SqlStore, Work
+from farm.storage.sql import SqlStore, Work
 from farm.storage.troubles import database_trouble, file_trouble
 
 #: STRICT tables need it.
@@ -36,7 +36,6 @@ class ConnectedStore(SqlStore):
     def __init__(self, path: Path, db: sqlite3.Connection | None) -> None:
         self.path = path
         self.label = str(path)
-        self._failed = ""
         self._db = db
 
     def _query(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
@@ -66,22 +65,7 @@ class ConnectedStore(SqlStore):
         with contextlib.suppress(sqlite3.Error):
             if db.in_transaction:
                 db.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error):
-            trouble = database_trouble(self.path, error)
-        elif isinstance(error, StorageError):
-            trouble = error
-        elif isinstance(error, VALUE_ERRORS):
-            trouble = StorageError(f"{self.path} cannot hold a value of a row: {error}")
-        else:
-            self._failed = f"a commit was interrupted ({type(error).__name__})"
-            raise error
-        self._failed = trouble.message
-        raise trouble from error
-
-    def _refuse(self, trouble: StorageError) -> NoReturn:
-        self._writable()
-        self._failed = trouble.message
-        raise trouble
+        self._gave_up(error, database_trouble(self.path, error) if isinstance(error, sqlite3.Error) else None)
 
     def _opened(self) -> sqlite3.Connection:
         if self._db is None:
@@ -90,11 +74,7 @@ class ConnectedStore(SqlStore):
 
     def _writable(self) -> sqlite3.Connection:
         db = self._opened()
-        if self._failed:
-            raise StorageError(
-                f"{self.path} takes no more changes since a commit failed: {self._failed}",
-                hint="the broker has to open it anew",
-            )
+        self._check_writable()
         return db
 
 

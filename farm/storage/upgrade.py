@@ -17,13 +17,15 @@ from pprint import pformat
 
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util.exc import CommandError
-from sqlalchemy import create_engine, pool
+from sqlalchemy import Connection, create_engine, pool
 from sqlalchemy.exc import SQLAlchemyError
 
 from farm.model.errors import StorageError
 from farm.storage.ground import OwnerLock, refuse_network, refuse_orphan_log, sync_folder
+from farm.storage.postgres import connect
 from farm.storage.troubles import database_trouble, file_trouble
 
 HERE = Path(__file__).parent / "migrations"
@@ -86,6 +88,33 @@ def upgrade_owned(path: Path) -> Path | None:
     finally:
         work.unlink(missing_ok=True)
     return backup
+
+
+def upgrade_postgres(url: str, label: str) -> None:
+    """Brings a PostgreSQL database to the newest schema in one transaction, for the holder of its lock.
+
+    Raises:
+        StorageError: It is newer than this version, or the upgrade failed; it is then as it was.
+    """
+    raw = connect(url)
+    engine = create_engine("postgresql+psycopg://", creator=lambda: raw, poolclass=pool.StaticPool)
+    old = ""
+    try:
+        raw.autocommit = False
+        script = ScriptDirectory.from_config(_config())
+        with engine.begin() as connection:
+            old = MigrationContext.configure(connection).get_current_revision() or ""
+            _refuse_unknown(label, script, old, script.get_current_head() or "")
+            _upgrade_on(connection)
+    except (SQLAlchemyError, CommandError) as error:
+        cause = getattr(error, "orig", None) or error
+        raise StorageError(
+            f"{label} cannot be upgraded from schema {old or 'nothing'}: {str(cause).splitlines()[0]}",
+            hint="it was left as it was",
+        ) from error
+    finally:
+        engine.dispose()
+        raw.close()
 
 
 def render_ddl() -> str:
@@ -158,7 +187,7 @@ def _settled_revision(path: Path) -> str:
     return str(found[0][0])
 
 
-def _refuse_unknown(path: Path, script: ScriptDirectory, old: str, head: str) -> None:
+def _refuse_unknown(path: Path | str, script: ScriptDirectory, old: str, head: str) -> None:
     if old and old not in {revision.revision for revision in script.walk_revisions()}:
         raise StorageError(
             f"{path} was written by a newer version of Overcrank: its schema is {old}, here {head} is known",
@@ -202,11 +231,15 @@ def _migrate(path: Path) -> None:
 
 def _run(raw: sqlite3.Connection) -> None:
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=pool.StaticPool)
+    with engine.begin() as connection:
+        _upgrade_on(connection)
+
+
+def _upgrade_on(connection: Connection) -> None:
     config = _config()
     try:
-        with engine.begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
     finally:
         config.attributes.clear()
 

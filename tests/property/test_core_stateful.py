@@ -83,6 +83,14 @@ class FarmMachine(RuleBasedStateMachine):
         self.driver.act(random.Random(seed))
 
     @rule(seed=_SEEDS)
+    def edit(self, seed: int) -> None:
+        self.driver.edit(random.Random(seed))
+
+    @rule(seed=_SEEDS)
+    def policy(self, seed: int) -> None:
+        self.driver.policy(random.Random(seed))
+
+    @rule(seed=_SEEDS)
     def node_act(self, seed: int) -> None:
         self.driver.node_act(random.Random(seed))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -36,14 +36,16 @@ from farm.core.events import (
 from farm.core.outcome import DiscardCommand, GrantCommand, LeaseCommand, Outcome, StopCommand
 from farm.core.state import Farm, Settings, Step
 from farm.model.errors import CallError
+from farm.model.frames import FrameRange
 from farm.model.jobs import JobSpec
 from farm.model.policy import Policy, TailRule
 from farm.model.reports import UnitReport
 from farm.model.states import AttemptKind, NodeState, UnitState
 from farm.protocol.session import BrokerSession, never_arrived
 from farm.storage.memory import MemoryStore
+from tests.support.core_needs import verdicts
 from tests.support.core_truth import Truth, must
-from tests.support.core_world import fleet, make_job
+from tests.support.core_world import fleet, make_job, moment
 from tests.support.sim_agent import ASKING, FAILURES, PUBLISHED, READY, TODO, Disk, Held, Report, SimAgent
 
 GRACE_US = 60_000_000
@@ -191,7 +193,8 @@ class Driver:
         apps = tuple("blender" if step.renderer == "blender" else "" for step in spec.steps)
         whole = tuple(step.renderer == "whole" for step in spec.steps)
         known = self.tokens.get((spec.user, spec.token)) if spec.token else None
-        out = self.handle(SubmitEvent(self.now_us, spec, msgspec.json.encode(spec), apps, whole))
+        force = rng.random() < 0.8
+        out = self.handle(SubmitEvent(self.now_us, spec, msgspec.json.encode(spec), apps, whole, force))
         if out is not None:
             must(out.reply.again == (known is not None), "a known token made a second job")
             must(known is None or out.reply.job == known, "a known token gave another job")
@@ -502,8 +505,9 @@ class Driver:
         if action in ("cancel", "retry", "skip", "mark-done") and rng.random() < 0.9:
             name = step.spec.name if rng.random() < 0.95 else "nothing"
             if step.frames is not None and rng.random() < 0.8:
-                high = min(step.units, low + rng.randrange(1, 4)) if rng.random() < 0.95 else step.units + 1
-                frames = f"{low + 1}-{max(low + 1, high)}"
+                high = min(step.units, low + rng.randrange(1, 4))
+                numbers = [step.frames.frame_at(unit) for unit in range(low, high)]
+                frames = ",".join(map(str, numbers if rng.random() < 0.95 else [*numbers, 99]))
         if action == "priority":
             value = rng.choice(("0", "10", "50", "90", "100", "101", "high"))
         before = {one.id: bytes(one.state) for one in job.steps}
@@ -513,10 +517,74 @@ class Driver:
         if out is not None and action == "mark-done":
             for one in [step] if name else job.steps:
                 state = before[one.id]
-                first, last = (int(x) for x in frames.split("-")) if frames else (1, one.units)
-                self.truth.marked.update(
-                    (one.id, u) for u in range(first - 1, last) if state[u] != UnitState.DONE
-                )
+                units: Iterable[int] = range(one.units)
+                if frames and one.frames is not None:
+                    units = map(one.frames.index_of, FrameRange.parse(frames))
+                self.truth.marked.update((one.id, unit) for unit in units if state[unit] != UnitState.DONE)
+
+    def edit(self, rng: random.Random) -> None:
+        """A user changes a job or a step: mostly frames, which come and go."""
+        jobs = list(self.core.farm.jobs.values())[-8:]
+        if not jobs:
+            return
+        job = rng.choice(jobs)
+        step = rng.choice(job.steps)
+        values: dict[str, Any] = {}
+        name = ""
+        if rng.random() < 0.3:
+            key = rng.choice(("name", "project", "priority", "start_after", "start_after", "nothing"))
+            later = moment(self.now_us + rng.choice((15, 60)) * 1_000_000)
+            new = {"project": ("", "film"), "priority": (10, 50, 90, 101), "start_after": ("", later, "soon")}
+            values[key] = rng.choice(new.get(key, ("a", "b")))
+        else:
+            name = step.spec.name
+            if step.frames is not None and rng.random() < 0.8:
+                values["frames"] = self._other_frames(step, rng)
+            if rng.random() < 0.3:
+                values["chunk"] = rng.choice(("auto", 1, 2, 0))
+            if rng.random() < 0.3:
+                values["resources.cores"] = rng.choice((1, 2))
+            if rng.random() < 0.2:
+                values["resources.ram_mib"] = rng.choice((0, 1_024, 2_048))
+            if rng.random() < 0.2 and step.spec.renderer == "command" and not step.resources.gpus:
+                values["pools"] = rng.choice(("", "film"))
+        text = msgspec.json.encode(values).decode()
+        out = self.handle(ActEvent(self.now_us, "set", job.id, name, "", text, "", "ann"))
+        if out is not None:
+            self.truth.seen["edit"] += 1
+            self.truth.seen["frames"] += "frames" in values
+            wanted = step.spec.frame_range()
+            if "frames" in values and wanted is not None:
+                assert step.frames is not None
+                for unit, state in enumerate(step.state):
+                    idle = state not in (UnitState.DONE, UnitState.SKIPPED, UnitState.CANCELED)
+                    must(
+                        not idle or step.frames.frame_at(unit) in wanted,
+                        f"{step.address} goes on with frames nobody wants",
+                    )
+
+    @staticmethod
+    def _other_frames(step: Step, rng: random.Random) -> str:
+        assert step.frames is not None
+        frames = list(step.wanted or step.frames)
+        kind = rng.randrange(4)
+        if kind == 0:
+            frames = [frame for frame in frames if rng.random() < 0.6] or frames[:1]
+        elif kind == 1:
+            frames += [rng.randrange(-3, 14) for _ in range(rng.randrange(1, 4))]
+        elif kind == 2:
+            frames = [*step.frames]
+        else:
+            frames = [*range(rng.randrange(1, 4), rng.randrange(4, 12))]
+        return str(FrameRange.from_frames(frames))
+
+    def policy(self, rng: random.Random) -> None:
+        """A wrangler changes how the farm shares itself."""
+        users = {name: rng.choice((1, 2, 5)) for name in ("ann", "bob") if rng.random() < 0.6}
+        projects = {"film": rng.choice((1, 3))} if rng.random() < 0.5 else {}
+        policy = msgspec.structs.replace(self.core.farm.policy, users=users, projects=projects)
+        self.handle(PolicyEvent(self.now_us, policy, "", "wim"))
+        self.truth.seen["policy"] += 1
 
     def node_act(self, rng: random.Random) -> None:
         """A wrangler acts on a node."""
@@ -591,8 +659,11 @@ class Driver:
             return True
         if not step.counts[UnitState.BLOCKED]:
             return False
-        satisfied = (UnitState.DONE, UnitState.SKIPPED)
-        return all(all(state in satisfied for state in need.state) for need in step.needs)
+        maps = {one.id: bytes(one.state) for one in self.core.farm.steps.values()}
+        blocked = [unit for unit, state in enumerate(step.state) if state == UnitState.BLOCKED]
+        return any(
+            all(word == "met" for word in verdicts(self.core.farm, step, unit, maps)) for unit in blocked
+        )
 
     def replay(self) -> str:
         """Handles the same events with a new core; returns the digest, which must be the same."""
@@ -623,6 +694,8 @@ OPERATIONS: dict[str, int] = {
     "beat": 6,
     "submit": 5,
     "act": 12,
+    "edit": 6,
+    "policy": 1,
     "echo": 4,
     "hello": 3,
     "cut": 2,

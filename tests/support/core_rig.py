@@ -92,12 +92,13 @@ class Rig:
         return int(reply.node_id)
 
     def submit(self, *steps: StepSpec, **job: Any) -> int:
-        """Submits a job."""
+        """Submits a job, also one that no node can take: most tests look at what it then waits for."""
+        force = job.pop("force", True)
         apps = job.pop("apps", tuple("" for _ in steps))
         whole = job.pop("whole", tuple(one.renderer == "whole" for one in steps))
         spec = JobSpec(overcrank_job=1, name="job", steps=steps, user=job.pop("user", "ann"), **job)
         check_job(spec)
-        event = SubmitEvent(self.now_us, spec, msgspec.json.encode(spec), apps, whole)
+        event = SubmitEvent(self.now_us, spec, msgspec.json.encode(spec), apps, whole, force)
         return int(self.handle(event).reply.job)
 
     def dispatch(self) -> list[LeaseCommand]:

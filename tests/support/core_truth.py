@@ -8,8 +8,8 @@ see too).
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -26,16 +26,18 @@ from farm.core.events import (
     VerifiedEvent,
 )
 from farm.core.outcome import DiscardCommand, GrantCommand, LeaseCommand, Outcome, StopCommand
-from farm.core.rows import BulkRow, LeaseRow, NodeRow, ResultRow, SpecRow, StaleRow
+from farm.core.rows import BulkRow, LeaseRow, NodeRow, ResultRow, SpecRow, StaleRow, StepEditRow
 from farm.core.state import Farm, Node, Step
 from farm.model.ids import attempt_folder
 from farm.model.money import rate_cost
 from farm.model.reports import DONE as SAYS_DONE
 from farm.model.states import LEGAL_MOVES, AttemptKind, NodeState, UnitState
 from farm.model.versions import version_ok
+from tests.support.core_needs import verdicts, work_order
 
 BLAMES_NODE = frozenset({"renderer", "output", "timeout", "silent", "config", "path"})
 LOST_US = 60_000_000
+_GIVEN_UP = {UnitState.SKIPPED.value: "skip", UnitState.CANCELED.value: "cancel"}
 
 
 class Broken(AssertionError):
@@ -120,6 +122,8 @@ class Truth:
     lost_folders: dict[tuple[int, int], set[str]] = field(default_factory=dict)
     marked: set[tuple[int, int]] = field(default_factory=set)
     waits_licence: set[tuple[int, int]] = field(default_factory=set)
+    #: Units that ever failed: they may have to go alone, or elsewhere, whatever their place in the order.
+    hurt: set[tuple[int, int]] = field(default_factory=set)
     #: Memory a try of the unit had when it ran out; the next one must have more, or all there is.
     ran_out: dict[tuple[int, int], int] = field(default_factory=dict)
     short_of_vram: set[tuple[int, int]] = field(default_factory=set)
@@ -160,6 +164,7 @@ class Truth:
                 if not row.specs or not self._was_granted(row.step_id, row.unit):
                     self._specs_dropped(row.step_id)
         self._moves(out, farm)
+        self._needs(out, before, farm)
         self._grants(event, out)
         self._hear(event, out)
         self._money(event, farm)
@@ -167,6 +172,7 @@ class Truth:
         self._keeps(event, out)
         if isinstance(event, DispatchEvent):
             self._order(out, before, farm)
+            self._sequence(out, farm)
         self._shares(out, farm)
         self.reserved = {node.id for node in farm.nodes.values() if node.reserved is not None}
 
@@ -182,7 +188,11 @@ class Truth:
             now = bytes(step.state)
             old = self.maps.get(step.id)
             if old is not None and old != now:
-                pairs = set(zip(old, now, strict=True))
+                edited = any(isinstance(row, StepEditRow) and row.step_id == step.id for row in out.rows)
+                must(len(now) >= len(old), f"{step.address} lost units")
+                must(len(now) == len(old) or edited, f"{step.address} got units from nowhere")
+                # Units that were added start blocked; rows of their own say what then became of them.
+                pairs = set(zip(old.ljust(len(now), bytes([UnitState.BLOCKED])), now, strict=True))
                 for one, two in pairs:
                     if one != two:
                         move = UnitState(one), UnitState(two)
@@ -190,6 +200,71 @@ class Truth:
                         must(legal, f"{step.address}: {move[0].word} became {move[1].word}")
                         must(bool(told.get(step.id)), f"{step.address} changed without a row")
             self.maps[step.id] = now
+
+    def _needs(self, out: Outcome, before: dict[int, bytes], farm: Farm) -> None:
+        """What waits for something is blocked, what waits for nothing is not, what has no hope is given up.
+
+        Judged are the steps that changed, and those that wait for a step that did.
+        """
+        changed = {number for number, state in self.maps.items() if before.get(number) != state}
+        looked = {(r.step_id, unit) for r in farm.verify.values() if r.purpose == "skip" for unit in r.units}
+        for step in farm.steps.values():
+            needs = step.spec.needs()
+            jobs = [farm.jobs[int(need.job[1:])] if need.job else step.job for need in needs]
+            seen = {step.id, *(other.id for job in jobs for other in job.steps)}
+            if not changed & seen:
+                continue
+            for unit, state in enumerate(step.state):
+                self._need(farm, step, unit, state, (step.id, unit) in looked, before)
+        for row in out.rows:
+            gives_up = isinstance(row, BulkRow) and row.who == "farm" and row.new in _GIVEN_UP
+            if gives_up and row.units != "*":
+                word = _GIVEN_UP[row.new]
+                for unit in units_of(row.units):
+                    step = farm.steps[row.step_id]
+                    said = verdicts(farm, step, unit, self.maps)
+                    must(word in said, f"{step.address} {unit} was given up, but its needs say {said}")
+                    self.seen[f"given-up-{word}"] += 1
+
+    def _need(
+        self, farm: Farm, step: Step, unit: int, state: int, looked: bool, before: dict[int, bytes]
+    ) -> None:
+        where = f"{step.address} unit {unit}"
+        said = verdicts(farm, step, unit, self.maps)
+        waits = any(word != "met" for word in said)
+        if state in (UnitState.QUEUED, UnitState.RUNNING):
+            must(not waits, f"{where} is {UnitState(state).word} but its needs say {said}")
+        elif state == UnitState.BLOCKED:
+            must(waits or looked, f"{where} is blocked but waits for nothing")
+            must("skip" not in said and "cancel" not in said, f"{where} waits for what has failed: {said}")
+            self.seen["waits"] += 1
+        elif state == UnitState.DONE and waits and before.get(step.id, b"")[unit : unit + 1] == bytes([state]):
+            # Only what was marked done, or was there before, may be done without its needs: never what had them.
+            try:
+                had = all(word == "met" for word in verdicts(farm, step, unit, before))
+            except (KeyError, IndexError):
+                return  # it, or what it waits for, came with this event
+            must(not had, f"{where} stays done though what it was made of is made anew: {said}")
+
+    def _sequence(self, out: Outcome, farm: Farm) -> None:
+        """Units are leased in the order their step asks for; only what may not go yet is left behind."""
+        for row in out.rows:
+            if not isinstance(row, LeaseRow) or row.kind != AttemptKind.RENDER:
+                continue
+            step = farm.steps[row.step_id]
+            if step.frames is None or step.job.spec.scout:
+                continue
+            order_of = {unit: place for place, unit in enumerate(work_order(step))}
+            units = units_of(row.units)
+            places = sorted(order_of[unit] for unit in units)
+            held = {unit for lease in self.leases.values() if not lease.over for unit in lease.may_run
+                    if lease.row.step_id == step.id and lease.row.kind != AttemptKind.VERIFY}  # fmt: skip
+            for unit, state in enumerate(step.state):
+                key = (step.id, unit)
+                if state == UnitState.QUEUED and order_of[unit] < places[-1]:
+                    excused = unit in held or key in self.hurt or key in self.waits_licence
+                    must(excused, f"{step.address} leased {units} before {unit} ({step.spec.order})")
+            self.seen[f"order-{step.spec.order.partition(':')[0]}"] += 1
 
     def _was_granted(self, step_id: int, unit: int) -> bool:
         return any(
@@ -373,6 +448,7 @@ class Truth:
                 self._done(row, lease, where)
                 self._picture(row, said, where)
             if row.failure:
+                self.hurt.add(key)
                 self.seen[f"failed-{row.failure}"] += 1
             if row.old == row.new == UnitState.RUNNING and lease.row.kind != AttemptKind.VERIFY:
                 others = [x for x in self.leases.values() if not x.over and x.row.step_id == row.step_id]
@@ -665,7 +741,8 @@ class Truth:
         """No unit waits that a node could take now, or could have taken instead of one that comes later."""
         left = [step for step in farm.steps.values() if self._leasable(step)]
         leased = [row for row in out.rows if isinstance(row, LeaseRow)]
-        saved = copy.deepcopy((self.shares, self.charges))
+        if leased:
+            kept = {key: (share.level, share.credit) for key, share in self.shares.items()}, dict(self.charges)
         later: Counter[int] = Counter(row.node_id for row in leased)
         for row in leased:
             node, step = farm.nodes[row.node_id], farm.steps[row.step_id]
@@ -677,7 +754,9 @@ class Truth:
                 if self._before(other, step) and self._could_take(other, node, without=without, leased=leased):
                     must(False, f"{step.address} was leased to {node.name} before {other.address}")
             self._charge_use(row, farm)
-        self.shares, self.charges = saved
+        if leased:
+            self.shares = {key: Share(*figures) for key, figures in kept[0].items()}
+            self.charges = kept[1]
         for node in farm.nodes.values():
             if in_service(node) and node.state is NodeState.ONLINE and node.reserved is None:
                 for step in left:
@@ -685,7 +764,13 @@ class Truth:
                     must(not free, f"{node.name} idles though {step.address} waits")
 
     def _leasable(self, step: Step) -> bool:
-        return not step.job.paused and UnitState.QUEUED in step.state
+        if step.job.paused:
+            return False
+        return any(step.state[unit] == UnitState.QUEUED for unit in self._offered(step))
+
+    def _offered(self, step: Step) -> Iterable[int]:
+        """Units that may be leased: while a job is scouting only its scout frames."""
+        return step.scouts if step.job.scouting and step.frames is not None else range(step.units)
 
     def _could_take(self, step: Step, node: Node, *, without: int, leased: list[LeaseRow]) -> bool:
         if not capable(step, node) or self.node_failures[step.id, node.id] >= 3:
@@ -714,9 +799,9 @@ class Truth:
         for lease in self.leases.values():
             if lease.row.step_id == step.id and not lease.over and lease.row.kind != AttemptKind.VERIFY:
                 running |= lease.may_run
-        for unit, state in enumerate(step.state):
+        for unit in self._offered(step):
             key = (step.id, unit)
-            if state != UnitState.QUEUED or unit in running or key in self.waits_licence:
+            if step.state[unit] != UnitState.QUEUED or unit in running or key in self.waits_licence:
                 continue
             if (
                 key in self.ran_out or key in self.short_of_vram

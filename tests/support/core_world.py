@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from farm.model.jobs import JobSpec, OutputSpec, StepSpec, check_job
+from farm.model.jobs import ORDERS, AfterSpec, JobSpec, OutputSpec, StepSpec, check_job
 from farm.model.nodes import AppInfo, GpuInfo, NodeFacts
 from farm.model.resources import Resources
 from tests.support.sim_agent import GOOD
@@ -65,6 +66,45 @@ _NEEDS: tuple[dict[str, Any], ...] = (
 )
 
 
+def moment(at_us: int) -> str:
+    """ISO 8601 of a time, as people write it."""
+    return datetime.fromtimestamp(at_us // 1_000_000, UTC).isoformat()
+
+
+def make_after(
+    rng: random.Random, driver: Driver, before: list[StepSpec], name: str, *, single: bool
+) -> tuple[str | AfterSpec, ...]:
+    """What a random step waits for: earlier steps, itself, other jobs; as a whole or by frame; every policy."""
+    found: list[str | AfterSpec] = []
+
+    def policy() -> Any:
+        return rng.choice(("wait", "wait", "go", "skip", "cancel"))
+
+    for step in before:
+        if rng.random() < 0.7:
+            by_frame = not single and step.kind == "per_frame" and rng.random() < 0.6
+            if by_frame:
+                offset = rng.choice((0, 0, 0, -1, 1, 3))
+                found.append(AfterSpec(step=step.name, frames=True, offset=offset, on_failure=policy()))
+            else:
+                found.append(
+                    step.name if rng.random() < 0.5 else AfterSpec(step=step.name, on_failure=policy())
+                )
+    if not single and rng.random() < 0.15:
+        offset = rng.choice((-1, -1, -2))
+        found.append(AfterSpec(step=name, frames=True, offset=offset, on_failure=policy()))
+    jobs = list(driver.core.farm.jobs.values())
+    if jobs and rng.random() < 0.2:
+        job = rng.choice(jobs[-8:])
+        step_names = ["", *(step.spec.name for step in job.steps)]
+        by_frame = not single and rng.random() < 0.5
+        other = AfterSpec(
+            job=f"J{job.id}", step=rng.choice(step_names), frames=by_frame, on_failure=policy()
+        )
+        found.append(other)
+    return tuple(found)
+
+
 def make_job(rng: random.Random, driver: Driver) -> JobSpec:
     """A random job that at least one node of the fleet can do."""
     number = driver.core.farm.next_job
@@ -80,7 +120,7 @@ def make_job(rng: random.Random, driver: Driver) -> JobSpec:
             pattern, kind = f"/out/J{number}/{name}.mov", rng.choice(("movie", "single"))
         outputs = (OutputSpec(pattern=pattern, kind=kind),) if rng.random() < 0.85 else ()  # type: ignore[arg-type]
         existing = "skip" if rng.random() < 0.2 else "overwrite"
-        after = tuple(name for name in "abc"[:index] if rng.random() < 0.7)
+        after = make_after(rng, driver, steps, name, single=single)
         if existing == "skip" and outputs and not single:
             for frame in range(1, count + 1):
                 if rng.random() < 0.5:
@@ -94,6 +134,7 @@ def make_job(rng: random.Random, driver: Driver) -> JobSpec:
                 outputs=outputs,
                 existing=existing,
                 after=after,
+                order=rng.choice(("forward", "forward", *ORDERS[:4], "coarse:2", "coarse:3", "listed")),
                 attempts=rng.choice((0, 0, 0, 1, 5)),
                 **fields,
             )
@@ -106,6 +147,8 @@ def make_job(rng: random.Random, driver: Driver) -> JobSpec:
         priority=rng.choice((10, 50, 50, 90)),
         token=f"t{rng.randrange(30)}" if rng.random() < 0.3 else "",
         paused=rng.random() < 0.1,
+        start_after=moment(driver.now_us + rng.choice((-1, 20, 90)) * 1_000_000) if rng.random() < 0.1 else None,
+        scout=rng.choice((1, 2, 3)) if rng.random() < 0.1 else 0,
     )
     check_job(spec)
     return spec

@@ -430,7 +430,11 @@ def test_a_job_starts_at_its_time_and_says_when() -> None:
     node = rig.join()
     rig.submit(step(), start_after=NOON)
     job = rig.job()
-    assert (job.shown().value, job.paused_by, job.reason) == ("paused", "clock", "starts 1970-01-01 12:00 UTC")
+    assert (job.shown().value, job.paused_by, job.reason) == (
+        "paused",
+        "clock",
+        "starts 1970-01-01 12:00 UTC",
+    )
     assert not rig.dispatch()
     rig.restart()
     rig.now_us = read_moment(NOON) - 1
@@ -512,3 +516,111 @@ def test_a_time_set_on_a_job_somebody_paused_does_not_start_it() -> None:
     rig.now_us = read_moment(NOON) + 1
     rig.wait(1, node)
     assert rig.job().paused
+
+
+# ---------------------------------------------------------------- scout frames and approval
+
+
+def test_scout_frames_are_spread_and_nothing_else_is_leased() -> None:
+    rig = Rig()
+    for number in range(5):
+        rig.join(f"n{number}")
+    rig.submit(step(frames="1-9"), scout=3)
+    leases = rig.dispatch()
+    assert [lease.units for lease in leases] == [(0,), (4,), (8,)]
+    assert rig.states() == "RQQQRQQQR"
+
+
+def test_the_job_waits_with_an_estimate_until_it_is_approved() -> None:
+    rig = Rig()
+    nodes = [rig.join(f"n{number}") for number in range(3)]
+    rig.submit(step(frames="1-10"), scout=2)
+    one, two = rig.dispatch()
+    rig.wait(4, *nodes)
+    rig.done(one, elapsed_s=2.0)
+    assert not rig.job().paused
+    rig.done(two, elapsed_s=4.0)
+    job = rig.job()
+    assert (job.shown().value, job.paused_by, job.scouting) == ("paused", "scout", False)
+    for words in ("2 scout frames are done", "8 frames are left", "3.0 s a frame", "`farm resume J1`", "USD"):
+        assert words in job.reason
+    assert not rig.dispatch()
+    rig.restart()
+    for number in range(3):
+        rig.join(f"n{number}")
+    assert not rig.dispatch()
+    rig.act("resume", "J1")
+    assert len(rig.dispatch()) == 3
+    finish(rig)
+
+
+def test_a_scout_frame_that_fails_does_not_hold_up_the_verdict() -> None:
+    rig = Rig()
+    rig.join()
+    rig.submit(step(frames="1-9", attempts=1), scout=2)
+    rig.fail(rig.lease(), "renderer")
+    rig.done(rig.lease())
+    assert rig.job().paused_by == "scout"
+    assert "1 scout frames are done, 1 failed" in rig.job().reason
+
+
+def test_a_scout_frame_is_tried_again_before_the_verdict() -> None:
+    rig = Rig()
+    rig.join()
+    rig.submit(step(frames="1-9"), scout=1)
+    rig.fail(rig.lease(), "renderer")
+    assert not rig.job().paused
+    rig.done(rig.lease())
+    assert rig.job().paused_by == "scout"
+
+
+def test_a_job_of_nothing_but_scouts_is_not_held() -> None:
+    rig = Rig()
+    rig.join()
+    rig.submit(step(frames="1-3"), step("film", None, after=("beauty",)), scout=5)
+    for _ in range(4):
+        rig.done(rig.lease())
+    assert rig.job().shown().value == "done"
+
+
+def test_every_step_is_scouted_and_one_that_waits_is_not_waited_for() -> None:
+    rig = Rig()
+    for number in range(4):
+        rig.join(f"n{number}")
+    rig.submit(step("a", "1-5"), step("b", "1-5"), step("c", "1-5", after=("a",)), scout=2)
+    leases = rig.dispatch()
+    assert [(lease.step.spec.name, lease.units) for lease in leases] == [
+        ("a", (0,)),
+        ("a", (4,)),
+        ("b", (0,)),
+        ("b", (4,)),
+    ]
+    for lease in leases[:3]:
+        rig.done(lease)
+    assert not rig.job().paused
+    rig.done(leases[3])
+    assert rig.job().paused_by == "scout"
+
+
+def test_a_pause_during_scouting_lasts_and_the_verdict_comes_after_it() -> None:
+    rig = Rig()
+    rig.join()
+    rig.submit(step(frames="1-5"), scout=1)
+    lease = rig.lease()
+    rig.act("pause", "J1")
+    rig.done(lease)
+    assert (rig.job().paused_by, rig.job().scouting) == ("ann", True)
+    reply = rig.act("resume", "J1")
+    assert rig.job().paused_by == "scout"
+    assert "scout frames are done" in reply.message
+    rig.restart()
+
+
+def test_scouts_are_chosen_anew_when_frames_are_set() -> None:
+    rig = Rig()
+    rig.join()
+    rig.submit(step(frames="1-100"), scout=2)
+    edit(rig, "J1/beauty", frames="11-20")
+    assert rig.step("J1/beauty").scouts == (10, 19)
+    rig.restart()
+    assert rig.step("J1/beauty").scouts == (10, 19)

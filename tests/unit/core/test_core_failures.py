@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from farm.core.match import why_nobody
 from farm.core.outcome import DrainCommand
+from farm.model.jobs import FailureSpec
+from farm.model.nodes import AppInfo
 from farm.model.reports import DONE, RELEASED, UnitReport
+from farm.model.resources import Resources
 from tests.support.core_rig import Rig, step
 
 
@@ -302,3 +306,199 @@ def test_a_unit_given_back_is_queued_at_once_and_nobody_is_blamed() -> None:
     assert rig.states() == "Q"
     assert rig.results()[0].reason == "given back unrendered"
     assert rig.step("J1/beauty").notes[0].failure == ""
+
+
+# ------------------------------------------------------------------ beyond one unit
+
+
+def submit_for(rig: Rig, user: str, name: str = "beauty", frames: str = "1-9", **fields: object) -> int:
+    return rig.submit(step(name, frames=frames, **fields), user=user)  # type: ignore[arg-type]
+
+
+def fail_of(rig: Rig, lease: object, failure: str = "renderer") -> None:
+    rig.fail(lease, failure)  # type: ignore[arg-type]
+
+
+def test_a_node_that_fails_the_work_of_three_users_is_quarantined_and_names_their_steps() -> None:
+    rig = Rig()
+    bad = rig.join("bad")
+    for user, name in (("ann", "beauty"), ("bob", "fx")):
+        submit_for(rig, user, name, frames="1")
+        fail_of(rig, rig.lease())
+        rig.act("cancel", f"J{rig.core.farm.next_job - 1}", who=user)
+    rig.join("good")
+    submit_for(rig, "eve", "comp", frames="1-2")
+    leases = {lease.node_id: lease for lease in rig.dispatch()}
+    assert rig.node(bad).enabled
+    fail_of(rig, leases[bad], "silent")
+    assert rig.node(bad).reason == (
+        "quarantined: J1/beauty of ann, J2/fx of bob, J3/comp of eve failed here and nothing worked since"
+    )
+    assert [command.on for command in rig.commands(DrainCommand)] == [True]
+    assert set(rig.node(bad).blame) == {"ann", "bob", "eve"}
+    rig.restart()
+    rig.checkpoint()
+    rig.restart()
+    assert not rig.node(bad).enabled
+    rig.node_act("node-enable", bad)
+    assert rig.node(bad).blame == {}, "somebody vouches for it"
+    rig.restart()
+
+
+def blamed(rig: Rig, users: tuple[str, ...], failure: str = "renderer") -> None:
+    """One failure of each of these users on the only node there is, then a second node joins."""
+    for user in users:
+        number = submit_for(rig, user, frames="1")
+        fail_of(rig, rig.lease(), failure)
+        if not rig.job(number).paused and rig.job(number).open_units:
+            rig.act("cancel", f"J{number}", who=user)
+
+
+def test_something_that_works_in_between_clears_the_node() -> None:
+    rig = Rig()
+    node = rig.join("ant")
+    rig.join("bee")
+    rig.node_act("node-drain", 2)
+    blamed(rig, ("ann", "bob"))
+    submit_for(rig, "cat", frames="1")
+    rig.done(rig.lease())
+    assert rig.node(node).blame == {}
+    blamed(rig, ("ann", "bob"))
+    assert rig.node(node).enabled
+    rig.restart()
+
+
+def test_the_same_user_over_and_over_proves_nothing() -> None:
+    rig = Rig()
+    node = rig.join("ant")
+    rig.join("bee")
+    rig.node_act("node-drain", 2)
+    blamed(rig, ("ann",) * 6 + ("bob",) * 3)
+    assert rig.node(node).enabled
+
+
+@pytest.mark.parametrize("failure", ["config", "licence", "oom-ram", "lost", "path"])
+def test_what_is_no_nodes_doing_is_held_against_none(failure: str) -> None:
+    rig = Rig()
+    node = rig.join("ant")
+    blamed(rig, ("ann", "bob", "eve"), failure)
+    assert rig.node(node).blame == {}
+    assert rig.node(node).enabled
+
+
+def test_failures_of_long_ago_do_not_count() -> None:
+    rig = Rig()
+    node = rig.join("ant")
+    blamed(rig, ("ann", "bob"))
+    for _ in range(7 * 60 * 2):
+        rig.wait(30, node)
+    blamed(rig, ("eve",))
+    assert rig.node(node).enabled
+
+
+def test_the_last_able_node_of_work_that_waits_is_never_quarantined() -> None:
+    rig = Rig()
+    only = rig.join("only", pool="gpu")
+    rig.join("other", pool="cpu")
+    waits = submit_for(rig, "zoe", pools=("gpu",), frames="1-2")
+    rig.act("priority", f"J{waits}", "0", who="zoe")
+    for user in ("ann", "bob", "eve", "ida"):
+        number = submit_for(rig, user, pools=("gpu",), frames="1")
+        fail_of(rig, rig.lease())
+        rig.act("cancel", f"J{number}", who=user)
+    assert len(rig.node(only).blame) == 4
+    assert rig.node(only).enabled
+    # Once another can do its work, the next failure is one too many.
+    rig.join("spare", pool="gpu")
+    number = submit_for(rig, "ann", pools=("gpu",), frames="1-2")
+    rig.act("priority", f"J{number}", "75", who="ann")
+    for lease in rig.dispatch():
+        if lease.node_id == only:
+            rig.fail(lease, "renderer")
+    assert not rig.node(only).enabled
+
+
+def test_a_step_may_have_its_own_idea_of_too_many_failures() -> None:
+    rig = Rig()
+    rig.join(cores=50)
+    patient = FailureSpec(pause_share=1.0, pause_least=50)
+    hasty = FailureSpec(pause_least=2, pause_share=0.01)
+    rig.submit(step("fx", frames="1-20", attempts=1, failure=patient))
+    rig.submit(step("comp", frames="1-50", attempts=1, failure=hasty))
+    for lease in rig.dispatch():
+        if lease.step.spec.name == "fx":
+            rig.fail(lease, "renderer")
+    assert rig.job(1).shown() == "failed"
+    assert not rig.job(1).paused, "20 of 20 failed, and it wants 50"
+    failed = 0
+    for lease in rig.dispatch():
+        if lease.step.spec.name == "comp" and failed < 2:
+            rig.fail(lease, "renderer")
+            failed += 1
+    assert rig.job(2).paused
+    assert rig.job(2).reason == "paused itself: 2 of 50 frames of comp have failed"
+
+
+def test_an_agent_that_ends_attempts_without_a_word_does_not_keep_a_frame_for_ever() -> None:
+    rig = Rig()
+    rig.join()
+    rig.submit(step(frames="1"))
+    for state in "QQQQQF":
+        rig.report(rig.lease(), closed=True)
+        assert rig.states() == state
+    assert rig.step("J1/beauty").notes[0].reason == (
+        "the agent ended the attempt without a result; it is given up after 6 times"
+    )
+    assert rig.step("J1/beauty").tries is None, "it cost the frame none of its attempts"
+    rig.restart()
+
+
+def test_a_step_with_its_own_commands_needs_a_node_that_runs_commands() -> None:
+    rig = Rig()
+    rig.join("ant", cores=2, renderers=("blender",), apps=(AppInfo("blender", "4.2"),))
+    fields = {"renderer": "blender", "frames": "1"}
+    rig.submit(step("plain", **fields), apps=("blender",))  # type: ignore[arg-type]
+    assert rig.lease().step.spec.name == "plain"
+    fussy = step("fussy", pre=("true",), **fields)  # type: ignore[arg-type]
+    bee = rig.join("bee", renderers=("blender", "command"), apps=(AppInfo("blender", "4.2"),))
+    rig.submit(fussy, apps=("blender",))
+    assert rig.lease().node_id == bee
+    # Were that node gone, the other would still not do.
+    rig.bye(bee)
+    assert "ant runs no commands" in why_nobody(rig.core.farm, rig.step("J2/fussy"))
+
+
+def test_silence_is_a_multiple_of_the_median_once_it_is_known() -> None:
+    rig = Rig()
+    rig.join(cores=4)
+    rig.submit(step(frames="1-8", failure=FailureSpec(silent_x=3.0)))
+    first, *others = rig.dispatch()
+    assert first.silent_us == 0
+    rig.done(first, elapsed_s=20.0)
+    for lease in others:
+        rig.done(lease, elapsed_s=20.0)
+    assert all(lease.silent_us == 60_000_000 for lease in rig.dispatch())
+
+
+def test_what_ran_out_of_video_memory_gets_a_larger_gpu_of_the_same_node() -> None:
+    rig = Rig()
+    rig.join("ant", cores=4, vram=(8_000, 24_000))
+    need = Resources(cores=1, gpus=1)
+    rig.submit(step("a", frames="1", resources=need))
+    first = rig.lease()
+    assert first.gpus == (0,), "the smallest that will do"
+    rig.fail(first, "oom-vram")
+    assert rig.lease().gpus == (1,)
+
+
+def test_a_small_gpu_of_a_large_node_says_nothing_of_its_large_one() -> None:
+    rig = Rig()
+    rig.join("ant", cores=4, vram=(8_000, 24_000))
+    rig.submit(step("other", frames="1", resources=Resources(cores=1, gpus=1, vram_mib=20_000)))
+    busy = rig.lease()
+    assert busy.gpus == (1,)
+    rig.submit(step("a", frames="1", resources=Resources(cores=1, gpus=1)))
+    rig.fail(rig.lease(), "oom-vram")
+    assert rig.dispatch() == [], "the larger one is busy: it waits for it"
+    rig.done(busy)
+    assert rig.lease().gpus == (1,)

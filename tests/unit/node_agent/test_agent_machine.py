@@ -10,6 +10,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from farm.model.errors import IllegalMove
 from farm.model.outputs import FileFacts
+from farm.model.states import AttemptKind
 from farm.protocol.agent import GrantMsg, LeaseMsg, StopMsg
 from node_agent.machine import MOVES, Held, Machine, Phase
 

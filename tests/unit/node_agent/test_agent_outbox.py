@@ -105,6 +105,37 @@ def test_it_survives_a_kill_in_the_middle(tmp_path: Path, how: str) -> None:
     outbox.close()
 
 
+def on_disk(path: Path) -> list[int]:
+    """Attempts that a start after a kill at this moment would find begun."""
+    db = sqlite3.connect(path)
+    try:
+        return [attempt for (attempt,) in db.execute("SELECT attempt FROM begun ORDER BY attempt")]
+    finally:
+        db.close()
+
+
+def test_an_attempt_with_folders_is_written_before_it_begins_any_other_soon(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.db"
+    outbox = Outbox(path)
+    outbox.begin(begun(1, ("/somewhere/x",)))
+    assert on_disk(path) == [1]
+    outbox.begin(begun(2))
+    outbox.begin(begun(3))
+    assert [entry.attempt for entry in outbox.begun()] == [1, 2, 3]
+    outbox.put(3, 99, closed=True)
+    assert on_disk(path) == [1, 2]
+    outbox.begin(begun(4))
+    outbox.tidy()
+    assert on_disk(path) == [1, 2, 4]
+    for attempt in (1, 2, 4):
+        outbox.put(attempt, 99, closed=True)
+    assert on_disk(path) == []
+    outbox.begin(begun(5))
+    outbox.harden()
+    assert on_disk(path) == [5]
+    outbox.close()
+
+
 def test_another_farms_outbox_is_set_aside_and_numbers_go_on(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox.db")
     outbox.join("farm/../1")

@@ -490,6 +490,79 @@ def test_the_supervisor_imports_nothing_but_the_standard_library() -> None:
     assert done.stdout.strip() == "['node_agent', 'node_agent.launch', 'node_agent.proctree']"
 
 
+# -- starts that nobody waits for ---------------------------------------------------------------------
+
+
+def _start(supervisor: Supervisor, *argv: str, cwd: str = "/") -> tuple[ProcessHandle, threading.Event]:
+    """Starts a program without waiting; the event is set when it ended or could not be started."""
+    told = threading.Event()
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        handle = supervisor.spawn(argv, ENV, cwd, "J1/x@1", null, on_exit=lambda _: told.set(), wait=False)
+    finally:
+        os.close(null)
+    return handle, told
+
+
+def test_a_start_nobody_waits_for_tells_its_pid_while_it_runs_and_its_end(tmp_path: Path) -> None:
+    with Supervisor(f"test-{uuid.uuid4().hex}") as supervisor:
+        handle, told = _start(supervisor, "/bin/sleep", "600")
+        eventually(lambda: handle.pid, "the pid is told")
+        assert running(handle.pid)
+        assert handle.start_left_s() == float("inf")
+        assert not told.is_set()
+        handle.kill(0)
+        assert told.wait(20)
+        assert handle.facts is not None
+        assert handle.facts.returncode == -signal.SIGKILL
+        handle, told = _start(supervisor, "/bin/sh", "-c", "exit 7")
+        assert told.wait(20)
+        assert handle.facts is not None
+        assert (handle.facts.returncode, handle.error) == (7, None)
+        assert handle.pid > 0
+        assert supervisor.handles() == []
+
+
+def test_a_kill_sent_before_the_pid_is_known_is_not_lost() -> None:
+    with Supervisor(f"test-{uuid.uuid4().hex}") as supervisor:
+        for _ in range(20):
+            handle, told = _start(supervisor, "/bin/sleep", "600")
+            handle.kill(0)
+            assert told.wait(20)
+            assert handle.facts is not None
+            assert handle.facts.returncode == -signal.SIGKILL
+            assert not running(handle.pid)
+
+
+def test_a_failed_start_nobody_waits_for_is_told_like_an_end() -> None:
+    with Supervisor(f"test-{uuid.uuid4().hex}") as supervisor:
+        for argv, cwd, words in (
+            (("/no/such/program",), "/", "no such program"),
+            (("/bin/true",), "/no/such/folder", "in folder /no/such/folder"),
+        ):
+            handle, told = _start(supervisor, *argv, cwd=cwd)
+            assert told.wait(20)
+            assert isinstance(handle.error, SpawnFailed)
+            assert words in handle.error.message
+            assert handle.facts is None
+            assert handle.wait(0) is None
+
+
+def test_a_supervisor_that_dies_ends_starts_nobody_waits_for() -> None:
+    supervisor = Supervisor(f"test-{uuid.uuid4().hex}")
+    supervisor.start()
+    try:
+        handles = [_start(supervisor, "/bin/sleep", "600") for _ in range(5)]
+        os.kill(supervisor.pid, signal.SIGKILL)
+        for handle, told in handles:
+            assert told.wait(30)
+            assert handle.facts is not None
+            assert handle.facts.lost
+            assert not handle.pid or not running(handle.pid)
+    finally:
+        supervisor.close()
+
+
 # -- leftovers of a crashed agent ---------------------------------------------------------------------
 
 

@@ -36,6 +36,7 @@ FILE = {
     "warnings": ["black"],
 }
 RESOURCES = {"cores": 4, "ram_mib": 8192, "gpus": 1, "vram_mib": 24000, "nvlink": "none"}
+RESOURCES |= {"disk_mib": 1000, "tokens": {"fx-card": 1}}
 FACTS = {
     "name": "render-7",
     "host": "render-7.lan",
@@ -48,6 +49,9 @@ FACTS = {
     "slices": 2,
     "slice": 1,
     "software": "0.1.0",
+    "updates": True,
+    "update_no": 3,
+    "update_failure": "no disk left",
 }
 TIMINGS = {"heartbeat_s": 2.0, "suspect_s": 15.0, "lost_s": 60.0, "lease_ttl_s": 45.0, "kill_grace_s": 15.0}
 TEMPLATE = {
@@ -143,6 +147,12 @@ NODE_ROW = {
     "seen_us": 9,
     "software": "0.1.0",
     "cpu_percent": 12.5,
+    "slots": 2,
+    "schedule": "mon-fri 19:00-07:00",
+    "closed": "accepts work mon-fri 19:00-07:00; next mon 19:00",
+    "disabled": True,
+    "update": "failed",
+    "update_reason": "no disk left",
 }
 FRAME_ROW = {
     "unit": 16,
@@ -287,6 +297,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "beat-ack": ("agent", {"type": "beat-ack", "n": 9, "held": [7]}),
     "drain": ("agent", {"type": "drain", "on": True, "reason": "new disk"}),
+    "update": ("agent", {"type": "update", "rollout": 3, "version": "0.2.0"}),
     # Client to broker.
     "submit": ("broker", {"type": "submit", "id": 1, "job": b'{"overcrank_job": 1}'}),
     "jobs": (
@@ -315,7 +326,14 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "nodes": ("broker", {"type": "nodes", "id": 8}),
     "node-act": (
         "broker",
-        {"type": "node-act", "id": 9, "action": "node-drain", "node": "render-7", "reason": "disk"},
+        {
+            "type": "node-act",
+            "id": 9,
+            "action": "node-set",
+            "node": "render-7",
+            "reason": "disk",
+            "value": '{"slots": "2"}',
+        },
     ),
     "spend": ("broker", {"type": "spend", "id": 10, "by": "user", "job": 12}),
     "status": ("broker", {"type": "status", "id": 11}),

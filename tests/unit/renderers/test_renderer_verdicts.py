@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from farm.model.states import FailureClass
 from farm.renderers.base import Problem, Verdict
-from farm.renderers.verdicts import MEMORY_AND_GPU, find_problem, judge_process
+from farm.renderers.verdicts import MACHINE, MEMORY_AND_GPU, codes_of, find_problem, judge_process
 
 HINT = Problem(FailureClass.RENDERER, "gave up")
 PATH = Problem(FailureClass.PATH, "gone")
@@ -54,3 +56,52 @@ def test_memory_and_gpu_lines() -> None:
         assert problem is not None
         assert problem.failure is kind
     assert find_problem("Peak memory 12M, GPU idle", MEMORY_AND_GPU) is None
+
+
+#: Lines as applications and licence managers print them.
+NO_LICENCE = [
+    "Could not obtain a license (1:100)",
+    "R10006 {SEVERE} License: no PhotoRealistic RenderMan license available",
+    "[arnold] aborting render because the abort_on_license_fail option was enabled",
+    "Maxon licensing error: user not logged in (7)",
+    "No licenses could be found to run this application.",
+    "Redshift: License error: (RLM) All licenses in use (-22)",
+    "FOUNDRY LICENSE ERROR REPORT: RLM error: No license for product (-1)",
+    "FLEXnet Licensing error:-4,132",
+    "FlexLM error: Licensed number of users already reached. (-4,342)",
+    "Error: failed to check out a Houdini Engine license",
+    "hython: Unable to acquire any license",
+    "cannot connect to license server system (-15,570)",
+    "The license server is not responding",
+    "Invalid nuke_r license key",
+    "ERROR: no licence found for feature mtoa",
+]
+NOT_ABOUT_LICENCES = [
+    "Copyright (c) 2001-2024, see the license in LICENSE.txt",
+    "License checked out: nuke_r",
+    "This program comes with no warranty; licensed under the GPL",
+    "loading plugin licensing.so",
+    "3 licenses available on server lic01",
+    "using license file /opt/lic/rlm.lic",
+    "rlm: checked out houdini-engine, 3 of 10 in use",
+]
+
+
+@pytest.mark.parametrize("line", NO_LICENCE)
+def test_licence_lines(line: str) -> None:
+    problem = find_problem(line, MACHINE)
+    assert problem is not None
+    assert problem.failure is FailureClass.LICENCE
+    assert line[:40] in problem.text
+    assert not problem.fatal, "a program that renders all the same did get one"
+
+
+@pytest.mark.parametrize("line", NOT_ABOUT_LICENCES)
+def test_lines_that_only_speak_of_licences(line: str) -> None:
+    assert find_problem(line, MACHINE) is None
+
+
+def test_codes_of_known_programs_are_found_by_the_file_s_name() -> None:
+    for program in ("/usr/local/Nuke15.1v2/Nuke15.1", "nuke", r"C:\Program Files\Nuke14.0\Nuke14.0.exe"):
+        assert codes_of(program)[100].failure is FailureClass.LICENCE
+    assert codes_of("/bin/sh") == {}

@@ -1,0 +1,78 @@
+"""Answers to "why": the core's explanations as rows for people.  Reads, never writes."""
+
+from __future__ import annotations
+
+from farm.broker.state import BrokerState
+from farm.core import explain
+from farm.core.state import Step
+from farm.model.frames import format_indices
+from farm.model.ids import parse_address
+from farm.protocol.client import WhyCause, WhyNodes, WhyReply, WhyReq, WhyRow, WhyWork
+
+#: Units looked at one by one when frames are named; more have the same few answers.
+LOOK = 200
+
+
+def why_reply(s: BrokerState, request: WhyReq) -> WhyReply:
+    """The answer to a WhyReq.
+
+    Raises:
+        UnknownName: There is no such work or node.
+    """
+    if request.node:
+        return _node_reply(s, request)
+    address = parse_address(request.address)
+    rows: list[WhyRow] = []
+    more = False
+    for step, units in s.views.units_at(address):
+        if address.frames is None:
+            rows.append(_row(s, step, None, step.address, step.units))
+            continue
+        more = more or len(units) > LOOK
+        groups: dict[explain.Answer, list[int]] = {}
+        for unit in units[:LOOK]:
+            answer = explain.why(s.core.farm, step, unit, s.now_us)
+            groups.setdefault(answer, []).append(unit)
+        for answer, found in groups.items():
+            name = step.address
+            if step.frames is not None:
+                name = f"{name}/{format_indices(step.frames, tuple(found))}"
+            rows.append(_as_row(answer, name, len(found)))
+    return WhyReply(id=request.id, rows=tuple(rows), more=more)
+
+
+def _row(s: BrokerState, step: Step, unit: int | None, name: str, units: int) -> WhyRow:
+    return _as_row(explain.why(s.core.farm, step, unit, s.now_us), name, units)
+
+
+def _as_row(answer: explain.Answer, name: str, units: int) -> WhyRow:
+    wait = answer.wait
+    return WhyRow(
+        address=name,
+        state=answer.state,
+        units=units,
+        causes=tuple(WhyCause(what, cure) for what, cure in answer.causes),
+        nodes=tuple(
+            WhyNodes(filter=one.filter, reason=one.reason, cure=one.cure, nodes=one.nodes, count=one.count)
+            for one in answer.nodes
+        ),
+        start_low_us=wait.low_us if wait is not None else None,
+        start_high_us=wait.high_us if wait is not None else None,
+        ahead=wait.ahead if wait is not None else None,
+        share=wait.share if wait is not None else None,
+        failure=answer.failure,
+        failed_on=answer.failed_on,
+        tries=answer.tries,
+    )
+
+
+def _node_reply(s: BrokerState, request: WhyReq) -> WhyReply:
+    node = s.find_node(request.node)
+    answer = explain.why_idle(s.core.farm, node, s.now_us)
+    return WhyReply(
+        id=request.id,
+        node=node.name,
+        reason=answer.reason,
+        work=tuple(WhyWork(*one) for one in answer.work),
+        waiting=answer.waiting,
+    )
