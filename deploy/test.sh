@@ -10,10 +10,10 @@ set -eu
 . "$(dirname "$0")/common.sh"
 
 say "Overcrank tests: sets this machine up and runs ruff, mypy, import-linter and pytest."
-say "  installs Blender, ffmpeg and POV-Ray with apt-get if they are missing (about 1 GB);"
+say "  installs Blender, ffmpeg, POV-Ray and PostgreSQL with apt-get if they are missing (about 1 GB);"
 say "  puts Overcrank with Mitsuba and the test tools, about 950 MB, into $VENV."
 if command -v apt-get >/dev/null 2>&1; then
-    apt_install blender ffmpeg povray
+    apt_install blender ffmpeg povray postgresql
 fi
 make_environment demo,test "a download of about 320 MB"
 if [ "${1:-}" = --setup ]; then

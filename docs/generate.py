@@ -110,8 +110,8 @@ def failures_page() -> str:
             f"- A node that failed {failures.NODE_FAILURES_PER_STEP} times for a step is not used for it any "
             "more, unless it is the last able one.",
             f"- A job pauses itself when {failures.PAUSE_SHARE:.0%} of its frames, and at least "
-            f"{failures.PAUSE_MIN}, have failed. A step with `failure.pause_share` or `pause_least` is judged "
-            "by those, and its frames are left out of the job's.",
+            f"{failures.PAUSE_MIN}, have failed. A step with `failure.pause_share` or `pause_least` is "
+            "judged by those, and its frames are left out of the job's.",
             "- `attempts` of a step replaces the number of failures in the classes that have one.",
             "- A retry renders only the frames that are missing, never the whole chunk.",
             f"- A node on which work of {Policy().quarantine_users} users failed as "
@@ -119,16 +119,16 @@ def failures_page() -> str:
             "worked since, is drained and names their steps; never the last node that could do what waits. "
             "`farm node enable` puts it back and begins the count anew (`quarantine_users` and "
             "`quarantine_h` of the policy).",
-            "- `failure.silent_x` of a step: an attempt is ended once it printed no line, changed no file, did "
-            "no disk I/O and used less than 2 % of a core, all of it for that many times the step's median "
-            f"frame (at least {pace.SILENT_LEAST_US / 1e6:g} s). Nothing is ended before a first frame is "
-            "done.",
+            "- `failure.silent_x` of a step: an attempt is ended once it printed no line, changed no file, "
+            "did no disk I/O and used less than 2 % of a core, all of it for that many times the step's "
+            f"median frame (at least {pace.SILENT_LEAST_US / 1e6:g} s). Nothing is ended before a first "
+            "frame is done.",
             "- `failure.min_run_s` of a step: a frame that ended well in less has failed as `renderer`.",
             "- `pre` and `post` of a step run once per chunk, as argument lists without a shell, in the "
             "renderer's environment and folder. `{frames}`, `{output}`, `{scratch}` and `{cores}` are filled "
-            "in; `{frame}` is refused. When `pre` fails, nothing is rendered and all frames of the chunk fail; "
-            "`post` runs for the frames that were rendered, before they are published, and its failure fails "
-            "them.",
+            "in; `{frame}` is refused. When `pre` fails, nothing is rendered and all frames of the chunk "
+            "fail; `post` runs for the frames that were rendered, before they are published, and its failure "
+            "fails them.",
             "- An attempt that an agent ends without a word about its frames counts as `lost`.",
             f"- Nothing of this version reports {_words(UNREPORTED)} yet.\n",
         )

@@ -29,8 +29,8 @@ from farm.model.roles import Role
 from farm.protocol.agent import Timings
 from farm.protocol.codec import CONTROL_LIMIT
 from farm.storage.logs import LogStore
+from farm.storage.opening import open_store
 from farm.storage.previews import PreviewStore
-from farm.storage.sqlite import SqliteStore
 from farm.transport.keyring import Keyring
 from farm.transport.keys import load_or_create_keypair
 from farm.transport.server_link import ServerLink
@@ -123,7 +123,7 @@ class Broker:
     def _serve(self) -> None:
         places, options = self._places, self._options
         with contextlib.ExitStack() as stack:
-            store = SqliteStore(places.database)
+            store = open_store(options.database, places.database)
             stack.callback(store.close)
             core = restore_core(store, _settings(options))
             farm_id = store.meta("farm_id")
@@ -204,7 +204,8 @@ class Broker:
 
     def _serve_metrics(self, stack: contextlib.ExitStack, state: BrokerState, loop: Loop) -> None:
         """Figures for Prometheus, on the address the broker listens on."""
-        from farm.broker.metrics import Metrics, MetricsServer
+        from farm.broker.metrics import Metrics
+        from farm.broker.metrics_http import MetricsServer
 
         options = self._options
         state.metrics = Metrics(state.core.farm)

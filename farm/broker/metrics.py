@@ -6,55 +6,36 @@ the same without it.
 The loop's thread alone touches the counts, so there is no lock on its way.  A scrape sets a flag and wakes
 the loop, which gathers all figures into a snapshot that nobody changes any more, at most once a second and a
 slice of SLICE_S at the end of each turn, so that a farm of a hundred thousand steps is not held up for it.
-The server's thread makes text of the snapshot.  The loop never waits for HTTP, and a scrape that the loop does
-not answer in time gets the snapshot before.
+Other threads make text of it.  The loop never waits for HTTP, and a scrape that the loop
+does not answer in time gets the snapshot before.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import farm as product
-from farm.broker.metric_names import FRAME_BUCKETS_S, METRICS, PREFIX, TURN_BUCKETS_S
+from farm.broker.metric_gather import NANO, Values, gather_nodes, gather_work
+from farm.broker.metric_names import FRAME_BUCKETS_S, TURN_BUCKETS_S
 from farm.core.rows import AnyRow, LeaseRow, ResultRow, StaleRow
-from farm.core.state import Farm, Node
-from farm.model.errors import FarmUnreachable
-from farm.model.states import AttemptKind, NodeState, UnitState, shown_state
+from farm.core.state import Farm
+from farm.model.states import AttemptKind, UnitState
 
 if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric as Family
-
     from farm.broker.state import BrokerState
-
-log = logging.getLogger("overcrank.broker")
 
 #: How long the loop gathers at once.
 SLICE_S = 0.002
-#: Jobs or nodes between two looks at the clock.
-_PIECE = 100
 #: A snapshot younger than this is served again.
 FRESH_S = 1.0
 #: How long a scrape waits for the loop.
 PATIENCE_S = 5.0
-#: Scrapes served at once; further ones are told to come back.
-SCRAPES_MOST = 8
 _DONE, _FAILED = UnitState.DONE.value, UnitState.FAILED.value
-_QUEUED, _RUNNING = UnitState.QUEUED.value, UnitState.RUNNING.value
-_STATES = tuple(state.word for state in UnitState)
 _KINDS = {kind.value: kind.name.lower() for kind in AttemptKind}
-_LIVE = (NodeState.ONLINE, NodeState.SUSPECT)
-_NANO = 1e-9
-_US_PER_HOUR = 3_600_000_000
-
-#: Values of a figure by its labels.
-Values = dict[tuple[str, ...], float]
 
 
 class Histogram:
@@ -205,6 +186,9 @@ class Metrics:
         begun_s = time.perf_counter()
         if self._gathering is None:
             self.wanted = False
+            known = self._snapshot
+            if known is not None and time.monotonic() - known.at_s < FRESH_S:
+                return False
             self._gather_s = 0.0
             self._gathering = self._gather(s)
         for _ in self._gathering:
@@ -219,8 +203,8 @@ class Metrics:
         """Makes a snapshot; yields now and then."""
         made = Snapshot()
         values = made.values
-        yield from _gather_work(s.core.farm, s.now_us, values)
-        yield from _gather_nodes(s.core.farm, s.now_us, values)
+        yield from gather_work(s.core.farm, s.now_us, values)
+        yield from gather_nodes(s.core.farm, s.now_us, values)
         alerts = len(s.keydesk.alerts) + len(s.alerts) + (s.core.farm.due.rollout is not None)
         values["alerts"] = {(): alerts + values.pop("alarming")[()]}
         values["build_info"] = {(product.__version__, s.farm_name, s.farm_id): 1.0}
@@ -230,8 +214,8 @@ class Metrics:
         values["failures"] = {(name,): float(count) for name, count in self._failures.items()}
         values["frames_failed"] = {(name,): float(count) for name, count in self._failed.items()}
         values["frames_done"] = {(name,): float(sum(found.counts)) for name, found in self._frames.items()}
-        values["project_spend_usd"] = {(name,): nano * _NANO for name, nano in self._spend.items()}
-        values["waste_usd"] = {(): self._waste_nano * _NANO}
+        values["project_spend_usd"] = {(name,): nano * NANO for name, nano in self._spend.items()}
+        values["waste_usd"] = {(): self._waste_nano * NANO}
         values["waste_seconds"] = {(): self._waste_us / 1e6}
         values["stale_results"] = {(): float(self._stale)}
         values["messages"] = {(): float(self._messages)}
@@ -265,273 +249,3 @@ def _count(names: Iterable[tuple[str, ...]]) -> Values:
     for name in names:
         found[name] = found.get(name, 0) + 1
     return found
-
-
-def _gather_work(farm: Farm, now_us: int, values: dict[str, Values]) -> Iterator[None]:
-    jobs: Values = {}
-    totals = [0] * len(_STATES)
-    by_project: dict[str, list[int]] = {}
-    oldest: dict[str, int] = {}
-    for index, job in enumerate(list(farm.jobs.values())):
-        if not index % _PIECE:
-            yield
-        if job.archived:
-            continue
-        steps = job.steps
-        counts = (
-            steps[0].counts
-            if len(steps) == 1
-            else list(map(sum, zip(*[x.counts for x in steps], strict=True)))
-        )
-        word = (shown_state(counts, paused=job.paused).value,)
-        jobs[word] = jobs.get(word, 0) + 1
-        for state, count in enumerate(counts):
-            if count:
-                totals[state] += count
-        queued = counts[_QUEUED]
-        if queued or counts[_RUNNING]:
-            sums = by_project.get(job.project)
-            if sums is None:
-                sums = by_project[job.project] = [0, 0]
-            sums[0] += queued
-            sums[1] += counts[_RUNNING]
-            if queued and not job.paused:
-                oldest[job.project] = min(oldest.get(job.project, now_us), job.submitted_us)
-    values["jobs"] = jobs
-    values["frames"] = {(word,): float(count) for word, count in zip(_STATES, totals, strict=True)}
-    values["project_frames"] = {
-        (project, word): float(count)
-        for project, sums in by_project.items()
-        for word, count in zip(("queued", "running"), sums, strict=True)
-    }
-    values["queue_age_seconds"] = {(name,): (now_us - since_us) / 1e6 for name, since_us in oldest.items()}
-    limits = [limit for limit in farm.limits.values() if limit.total is not None]
-    values["limit_tokens"] = {(limit.name,): float(limit.total or 0) for limit in limits}
-    values["limit_tokens_busy"] = {(limit.name,): float(limit.used) for limit in limits}
-
-
-def _gather_nodes(farm: Farm, now_us: int, values: dict[str, Values]) -> Iterator[None]:
-    nodes: Values = {}
-    agents: Values = {}
-    spend: dict[str, list[float]] = {}
-    running: Values = {}
-    amounts: dict[tuple[str, str], list[int]] = {}
-    alarming = 0
-    for index, node in enumerate(list(farm.nodes.values())):
-        if not index % _PIECE:
-            yield
-        site = node.site or "local"
-        money = spend.get(site)
-        if money is None:
-            money = spend[site] = [0.0, 0.0, 0.0]
-        total_nano, idle_nano = _money(node, now_us)
-        money[0] += total_nano
-        money[1] += idle_nano
-        if node.forgotten:
-            continue
-        if node.meter_on:
-            money[2] += node.meter_rate
-        alarming += _alarming(node)
-        word = (node.state.value if node.enabled else "drained", node.pool, site)
-        nodes[word] = nodes.get(word, 0) + 1
-        if node.state not in _LIVE:
-            continue
-        facts, attempts, slots = node.facts, len(node.attempts), node.settings.slots
-        version = (facts.software,)
-        agents[version] = agents.get(version, 0) + 1
-        running[(site,)] = running.get((site,), 0) + attempts
-        sums = amounts.get((node.pool, site))
-        if sums is None:
-            sums = amounts[(node.pool, site)] = [0] * 6
-        sums[0] += facts.total.cores
-        sums[1] += facts.total.cores - node.cores_free
-        if facts.gpus:
-            sums[2] += len(facts.gpus)
-            sums[3] += len(facts.gpus) - len(node.gpus_free)
-        if slots:
-            sums[4] += slots
-            sums[5] += min(slots, attempts)
-    values["alarming"] = {(): float(alarming)}
-    values["nodes"] = nodes
-    values["agents"] = agents
-    values["attempts_running"] = running
-    for place, name in enumerate(("cores", "cores_busy", "gpus", "gpus_busy", "slots", "slots_busy")):
-        values[name] = {where: float(sums[place]) for where, sums in amounts.items()}
-    values["spend_usd"] = {(site,): money[0] * _NANO for site, money in spend.items()}
-    values["idle_usd"] = {(site,): money[1] * _NANO for site, money in spend.items()}
-    values["burn_usd_per_hour"] = {(site,): money[2] * _NANO for site, money in spend.items()}
-
-
-def _alarming(node: Node) -> bool:
-    """Whether `farm status` has an alert for the node."""
-    if node.forgotten:
-        return False
-    return not node.enabled or node.state in (NodeState.LOST, NodeState.SUSPECT)
-
-
-def _money(node: Node, now_us: int) -> tuple[float, float]:
-    """What the node cost so far and the idle part: as ``meter.projected`` says, but for the last nano-USD.
-
-    That one splits over attempts exactly, which costs too much for ten thousand nodes at once.
-    """
-    if not node.meter_on or now_us <= node.metered_us:
-        return node.total_nano, node.idle_nano
-    more = node.meter_rate * (now_us - node.metered_us) / _US_PER_HOUR
-    held = sum(attempt.share_ppm for attempt in node.attempts.values()) / 1e6
-    return node.total_nano + more, node.idle_nano + more * max(0.0, 1.0 - held)
-
-
-# ---------------------------------------------------------------- the server
-
-
-class MetricsServer:
-    """Serves ``GET /metrics`` in plain HTTP.
-
-    Args:
-        metrics: Where snapshots come from.
-        host: Address to listen on.
-        port: Port.
-        database: The database's file, None when it is elsewhere.
-    """
-
-    def __init__(self, metrics: Metrics, host: str, port: int, database: Path | None = None) -> None:
-        self._metrics = metrics
-        self._database = database
-        self._places = threading.Semaphore(SCRAPES_MOST)
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = 5.0
-            server_version = f"overcrank/{product.__version__}"
-            sys_version = ""
-
-            def do_GET(self) -> None:
-                server._serve(self)
-
-            def log_message(self, format: str, *args: Any) -> None:  # its name in the library
-                log.debug("metrics %s", format % args)
-
-        try:
-            self._http = _server_class(host)((_bind_host(host), port), Handler)
-        except OSError as error:
-            raise FarmUnreachable(
-                f"the metrics port {port} of {host} cannot be used: {error.strerror or error}",
-                hint="choose another with --metrics-port, or 0 for none",
-            ) from error
-        self.port: int = self._http.server_address[1]
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, name="metrics", args=(0.1,), daemon=True
-        )
-
-    def start(self) -> None:
-        """Begins to serve."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends it and its threads."""
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
-
-    def _serve(self, request: BaseHTTPRequestHandler) -> None:
-        if request.path.partition("?")[0] != "/metrics":
-            _reply(request, 404, "text/plain; charset=utf-8", b"there is only /metrics\n")
-            return
-        if not self._places.acquire(blocking=False):
-            _reply(request, 503, "text/plain; charset=utf-8", b"too many scrapes at once\n")
-            return
-        try:
-            snapshot = self._metrics.latest()
-            if snapshot is None:
-                _reply(request, 503, "text/plain; charset=utf-8", b"the broker does not answer\n")
-                return
-            kind, body = self.text(snapshot, request.headers.get("Accept", ""))
-            _reply(request, 200, kind, body)
-        finally:
-            self._places.release()
-
-    def text(self, snapshot: Snapshot, accept: str = "") -> tuple[str, bytes]:
-        """Content type and body of a snapshot."""
-        from prometheus_client import CollectorRegistry, ProcessCollector
-        from prometheus_client.exposition import choose_encoder
-        from prometheus_client.registry import Collector
-
-        extra: dict[str, Values] = {}
-        if self._database is not None:
-            extra["database_bytes"] = {(): float(_size(self._database))}
-
-        class Figures(Collector):
-            def collect(self) -> Iterator[Family]:
-                yield from _families(snapshot, extra)
-
-            def describe(self) -> list[Family]:
-                return []
-
-        registry = CollectorRegistry()
-        registry.register(Figures())
-        ProcessCollector(namespace=PREFIX.rstrip("_"), registry=registry)
-        encode, kind = choose_encoder(accept)
-        return kind, encode(registry)
-
-
-def _families(snapshot: Snapshot, extra: dict[str, Values]) -> Iterator[Family]:
-    from prometheus_client.metrics_core import (
-        CounterMetricFamily,
-        GaugeMetricFamily,
-        HistogramMetricFamily,
-    )
-
-    for metric in METRICS.values():
-        name = PREFIX + metric.name
-        if metric.kind == "histogram":
-            histograms = HistogramMetricFamily(name, metric.help, labels=metric.labels)
-            for labels, found in snapshot.histograms.get(metric.name, {}).items():
-                histograms.add_metric(labels, found.buckets(), found.total)
-            yield histograms
-            continue
-        kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-        family = kind(name, metric.help, labels=metric.labels)
-        values = extra.get(metric.name) or snapshot.values.get(metric.name, {})
-        for labels, value in values.items():
-            family.add_metric(labels, value)
-        yield family
-
-
-def _size(database: Path) -> int:
-    """Bytes of the database with what SQLite keeps beside it."""
-    total = 0
-    for suffix in ("", "-wal", "-shm"):
-        try:
-            total += database.with_name(database.name + suffix).stat().st_size
-        except OSError:
-            continue
-    return total
-
-
-def _reply(request: BaseHTTPRequestHandler, code: int, kind: str, body: bytes) -> None:
-    try:
-        request.send_response(code)
-        request.send_header("Content-Type", kind)
-        request.send_header("Content-Length", str(len(body)))
-        request.end_headers()
-        request.wfile.write(body)
-    except OSError:
-        request.close_connection = True  # the scraper is gone
-
-
-def _bind_host(host: str) -> str:
-    return "0.0.0.0" if host == "*" else host.strip("[]")
-
-
-def _server_class(host: str) -> type[ThreadingHTTPServer]:
-    import socket
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        block_on_close = True
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            log.debug("metrics scrape-failed from=%s", client_address)
-
-    return Server

@@ -47,6 +47,12 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--frames", metavar="RANGE", help="frames, e.g. 1-100, 1-100x5 or 1-10,20,30-40")
     add("--chunk", default="", metavar="N", help="frames in a lease (default: auto)")
+    add(
+        "--order",
+        default="",
+        metavar="PRESET",
+        help="order of the frames: forward, reverse, first-last-middle, coarse, coarse:N, listed",
+    )
     add("--filter", default="", metavar="CHAIN", help="ffmpeg filter chain for a clip or a sequence")
     add("--encode", default="", metavar="CODEC", help="make a movie: h264, ffv1 (lossless)")
     add("--rate", default="", metavar="N/D", help="frames a second of the movie, e.g. 24/1 or 24000/1001")
@@ -62,6 +68,23 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
         "--existing", choices=("overwrite", "skip", "refuse"), default="", help="files that are there already"
     )
     add("--check", action="append", default=[], metavar="NAME", help="picture check: black, nan, neighbour")
+    when = parser.add_argument_group("waits for")
+    add = when.add_argument
+    add(
+        "--after",
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="wait for a job (J12) or a step of one (J12/beauty) (repeatable)",
+    )
+    add("--frame-by-frame", action="store_true", help="each frame waits for that frame there only")
+    add("--offset", type=int, metavar="N", help="with --frame-by-frame: frame f waits for frame f + N")
+    add(
+        "--on-failure",
+        choices=("wait", "go", "skip", "cancel"),
+        default="",
+        help="what a failure there means for what waits (default: wait)",
+    )
     who = parser.add_argument_group("whose")
     add = who.add_argument
     add("--name", default="", help="name of the job (default: of the file)")
@@ -99,6 +122,11 @@ def submit_options(arguments: argparse.Namespace) -> SubmitOptions:
         renderer=arguments.renderer,
         frames=_frames(arguments.frames),
         chunk=arguments.chunk,
+        order=arguments.order,
+        after=tuple(arguments.after),
+        frame_by_frame=arguments.frame_by_frame,
+        offset=arguments.offset,
+        on_failure=arguments.on_failure,
         filter=arguments.filter,
         encode=arguments.encode,
         rate=arguments.rate,

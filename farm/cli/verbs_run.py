@@ -54,7 +54,8 @@ def render(private: PrivateFarm, job: JobSpec, console: Console) -> int:
 
     with private.connect() as farm:
         check_nodes(private, farm, job)
-        number = farm.submit(job_bytes(with_token(job)), repeat=True).job
+        # What no agent here can take is said by what it waits for, with the exit code of work that failed.
+        number = farm.submit(job_bytes(with_token(job)), repeat=True, force=True).job
         try:
             wait_for_job(farm, number, console, hopeless_s=2.0)
         except KeyboardInterrupt:

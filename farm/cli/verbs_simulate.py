@@ -103,8 +103,9 @@ def _serve(scenario: Scenario, speed: float, console: Console) -> int:
 
     from farm.cli.private import PrivateFarm
     from farm.cli.service import on_signals
-    from farm.sim.serve import serve
+    from farm.sim.serve import check_servable, serve
 
+    check_servable(scenario)
     stop = threading.Event()
     rate = str(scenario.nodes[0].rate_usd_h)
     with PrivateFarm(0, rate_usd_h=rate) as private, private.connect() as farm:

@@ -67,6 +67,13 @@ class BrokerOptions(FarmOptions, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=4096)], _help("bytes of log kept for one attempt", "bytes")
     ] = 1 << 30
     token_ttl_s: Annotated[_Seconds, _help("how long an invitation may be used", "s")] = 900.0
+    database: Annotated[
+        str,
+        _help(
+            "where the farm's state is; empty: a file of its own, else postgresql://USER@HOST:PORT/NAME with"
+            " the password in ~/.pgpass or PGPASSWORD"
+        ),
+    ] = ""
     rate_usd_h: Annotated[
         Decimal, _help("price of a machine of site 'local', unless the node has a rate of its own", "USD/h")
     ] = Decimal(0)

@@ -9,8 +9,8 @@ A size is thought of as time on the node at hand, so that a fast node gets more 
 - then enough for the target time, more where start-up would be over a tenth of it, less on machines that
   may be taken away;
 - when less waits than that for every slot of the nodes at hand, half of what waits per slot (guided
-  self-scheduling): work of the same or a higher priority counts, since other steps keep the nodes busy as well
-  as this one does; but not so little that start-up dominates.
+  self-scheduling): work of the same or a higher priority counts, since other steps keep the nodes busy as
+  well as this one does; but not so little that start-up dominates.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ TARGETS_MOST = 5.0
 PREEMPTIBLE_PART = 0.25
 #: Part of what is left per slot that one chunk takes: the rest evens out what was guessed wrong.
 TAIL_PART = 0.5
-MINSTART = 1.0
+#: ... but no chunk is less than this many times its start-up.
+STARTS_LEAST = 2.0
 #: A chunk of less work costs more to hand out than to do.
 LEAST_US = 1_000_000.0
 #: Single frames of a step that are sent ahead to learn from while other steps wait.
@@ -50,8 +51,8 @@ class Crew(NamedTuple):
         version, until_seq: It holds while the nodes in service are these and rows have lower numbers.
         slots: How many attempts of the shape they could run at once.
         speed: The sum of the slots' speeds.
-        waiting_us: Work that waits for them by priority, on a node of speed 1; not counted beyond what makes the
-            end far.
+        waiting_us: Work that waits for them by priority, on a node of speed 1; not counted beyond what makes
+            the end far.
     """
 
     version: int
@@ -138,7 +139,7 @@ def work_us(farm: Farm, step: Step, node: Node) -> float:
     crew = crew_of(farm, step.shape)
     speed = max(crew.speed, node.speed)
     waiting_us = max(queued_us(step), crew.waits(step.job.priority))
-    return min(by_time, max(waiting_us / speed * TAIL_PART, MINSTART * start, LEAST_US))
+    return min(by_time, max(waiting_us / speed * TAIL_PART, STARTS_LEAST * start, LEAST_US))
 
 
 def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
@@ -186,9 +187,9 @@ def _goes_alone(farm: Farm, step: Step, unit: int, *, adaptive: bool) -> bool:
 
 def _has_memory(farm: Farm, step: Step, unit: int, node: Node) -> bool:
     over_mib = wanted_vram_over_mib(farm, step, unit)
-    if over_mib and step.shape is not None:
-        if len(pick_gpus(step.shape, node, over_mib)) < step.resources.gpus:
-            return False
+    shape = step.shape
+    if over_mib and shape is not None and len(pick_gpus(shape, node, over_mib)) < step.resources.gpus:
+        return False
     ram_mib = wanted_ram_mib(farm, step, unit)
     return not ram_mib or ram_mib <= node.ram_free or (step.whole and not node.attempts)
 

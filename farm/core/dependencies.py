@@ -61,7 +61,12 @@ def move(
     Returns:
         How many units moved.
     """
-    if units is None and step.wanted is not None and new in (QUEUED, BLOCKED) and old not in (QUEUED, BLOCKED, RUNNING):
+    if (
+        units is None
+        and step.wanted is not None
+        and new in (QUEUED, BLOCKED)
+        and old not in (QUEUED, BLOCKED, RUNNING)
+    ):
         # Frames that are no longer wanted do not come back with the others.
         units = step.wanted_units()
     chosen = None if units is None else tuple(unit for unit in units if step.state[unit] == old)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from farm.core import pace
-from farm.core.apply import BLOCKED, FAILED, QUEUED, RUNNING
+from farm.core.apply import BLOCKED, DONE, FAILED, QUEUED, RUNNING, SKIPPED
 from farm.core.chunks import form_chunk, queued_us, slots_and_speed
 from farm.core.match import (
     avoided,
@@ -26,6 +26,7 @@ from farm.core.openings import takes_work
 from farm.core.reserve import room_at, room_before
 from farm.core.shares import kept_back, limit_named, limit_short
 from farm.core.state import Farm, Job, Node, Shape, Step
+from farm.core.work import Edge
 from farm.model.failures import RULES
 from farm.model.states import FailureClass, UnitState
 
@@ -155,7 +156,13 @@ def _queued(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
         causes.append(_parked(step, unit, now_us))
     elif unit is None and step.parked and step.counts[QUEUED] <= len(step.parked):
         causes.append(_parked(step, min(step.parked), now_us))
-    if unit is not None and not causes and not step.allows(unit):
+    if (
+        unit is not None
+        and not causes
+        and job.scouting
+        and step.frames is not None
+        and unit not in step.scouts
+    ):
         causes.append(("its job renders a few scout frames first", f"farm resume J{job.id}"))
     capped = kept_back(farm, step)
     if capped:
@@ -191,7 +198,11 @@ def _queued(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
 
 
 def _paused(job: Job) -> tuple[str, str]:
-    by = {"farm": "the job paused itself", "clock": "the job starts later", "scout": "the job waits for approval"}
+    by = {
+        "farm": "the job paused itself",
+        "clock": "the job starts later",
+        "scout": "the job waits for approval",
+    }
     words = by.get(job.paused_by, f"the job is paused by {job.paused_by or 'nobody'}")
     return (f"{words}: {job.reason}" if job.reason else words, f"farm resume J{job.id}")
 
@@ -262,7 +273,9 @@ def judge(farm: Farm, step: Step, unit: int | None, node: Node, now_us: int) -> 
     if step.node_failures and excluded(farm, step, node):
         count = step.node_failures.get(node.id, 0)
         return _found(
-            "failed-here", f"failed {count} times for this step", f"farm retry J{step.job.id}/{step.spec.name}"
+            "failed-here",
+            f"failed {count} times for this step",
+            f"farm retry J{step.job.id}/{step.spec.name}",
         )
     if unit is not None and step.notes and avoided(farm, step, unit, node):
         return _found("failed-here", "is where this frame failed; another node can take it", "")
@@ -365,19 +378,33 @@ def expected_share(farm: Farm, step: Step) -> float:
 def _blocked(farm: Farm, step: Step, unit: int) -> tuple[tuple[str, str], ...]:
     causes: list[tuple[str, str]] = []
     for edge in step.needs:
-        told = edge.told(unit)
-        if told:
-            need = edge.need
-            cure = f"farm why {need.address}" if not need.counts[FAILED] else f"farm retry {need.address}"
-            causes.append((told, cure))
+        if not (edge.met_for(unit) if edge.by_frame else edge.holds()):
+            causes.append(_missing(edge, unit))
     if not causes and step.check_existing:
         causes.append(("its files on disk are looked at first", ""))
     if not causes:
-        looked = any(
-            request.step_id == step.id and unit in request.units for request in farm.verify.values()
-        )
+        looked = any(request.step_id == step.id and unit in request.units for request in farm.verify.values())
         causes.append(("its files on disk are looked at first", "") if looked else (step.reason, ""))
     return tuple(causes)
+
+
+def _missing(edge: Edge, unit: int) -> tuple[str, str]:
+    """What an edge waits for, and what would cure it."""
+    need = edge.need
+    there = edge.need_unit(unit) if edge.by_frame else None
+    if there is not None:
+        frame = need.frame_of(there)
+        where, word = f"{need.address}/{frame}", UnitState(need.state[there]).word
+        return (
+            f"waits for {where}, which is {word}",
+            f"farm retry {where}" if word == "failed" else f"farm why {where}",
+        )
+    counts = need.counts
+    left = need.units - need.left_out - counts[DONE] - counts[SKIPPED]
+    text = f"waits for {need.address}, which is {need.shown().value} ({left} of {need.units} frames to go"
+    if counts[FAILED]:
+        return f"{text}, {counts[FAILED]} failed)", f"farm why {need.address}"
+    return f"{text})", f"farm why {need.address}"
 
 
 def _failed(farm: Farm, step: Step, unit: int) -> Answer:
@@ -436,9 +463,7 @@ class IdleAnswer(msgspec.Struct, frozen=True):
 
 def why_idle(farm: Farm, node: Node, now_us: int, most: int = 10) -> IdleAnswer:
     """Why a node does not take more work."""
-    steps = sorted(
-        (step for shape in farm.busy.values() for step in shape.queue.each()), key=_key
-    )
+    steps = sorted((step for shape in farm.busy.values() for step in shape.queue.each()), key=_key)
     for waiting in (*farm.user_capped.values(), *(job.capped for job in farm.jobs.values())):
         steps += waiting.values()
     work = []
@@ -460,5 +485,3 @@ def why_idle(farm: Farm, node: Node, now_us: int, most: int = 10) -> IdleAnswer:
     if not reason and node.attempts and node.cores_free <= 0:
         reason = f"is full: {len(node.attempts)} attempts hold all its cores"
     return IdleAnswer(reason, tuple(work), len(steps))
-
-

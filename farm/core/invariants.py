@@ -94,7 +94,10 @@ def _check_holdings(farm: Farm) -> None:
         _must(job.cores == cores.get(job.id, 0), f"J{job.id} counts {job.cores} cores held")
     _must({u: n for u, n in users.items() if n} == farm.user_cores, "cores held by users do not add up")
     for name, limit in farm.limits.items():
-        _must(limit.used == tokens.get(name, 0), f"limit {name}: {limit.used} counted, {tokens.get(name, 0)} held")
+        _must(
+            limit.used == tokens.get(name, 0),
+            f"limit {name}: {limit.used} counted, {tokens.get(name, 0)} held",
+        )
     for kept in farm.reservations.values():
         _must(farm.nodes[kept.node_id].reserved is kept, f"step {kept.step_id} has no node reserved")
 
@@ -179,7 +182,9 @@ def _check_nodes(farm: Farm) -> None:
         _must(ready == (node.bucket is not None), f"{node.name} is {'not ' * ready}in a bucket")
         if node.bucket is not None:
             _must(node.bucket.key == vector(node), f"{node.name} is in the wrong bucket")
-            _must(farm.buckets.get(node.bucket.key) is node.bucket, f"the bucket of {node.name} is not in use")
+            _must(
+                farm.buckets.get(node.bucket.key) is node.bucket, f"the bucket of {node.name} is not in use"
+            )
             _must(node.bucket.nodes.get(node.id) is node, f"{node.name} is unknown to its bucket")
         live = node.enabled and node.state in (NodeState.ONLINE, NodeState.SUSPECT)
         _must(live is node.live and live == (node.id in node.klass.live), f"{node.name}: in service or not?")

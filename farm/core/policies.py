@@ -17,7 +17,7 @@ from farm.core.rows import HistoryRow, PolicyRow
 from farm.core.shares import apply_policy
 from farm.core.state import Farm, Step
 from farm.model.errors import CallError, UnknownName
-from farm.model.policy import LimitRule, Policy, PreemptRule, SiteRule, TailRule, read_policy
+from farm.model.policy import LimitRule, Policy, PreemptRule, SiteRule, TailRule
 
 #: Fields that are tables by name, with what an entry of each is: a figure, or a record.
 _TABLES: dict[str, type[msgspec.Struct] | None] = {
@@ -66,8 +66,18 @@ def changed(policy: Policy, values: Mapping[str, Any]) -> Policy:
     # Text is read as what the field is: people type it.
     try:
         return msgspec.convert(record, Policy, strict=False)
-    except msgspec.ValidationError:
-        return read_policy(record)
+    except msgspec.ValidationError as error:
+        text, _, path = str(error).partition(" - at `$")
+        raise CallError(f"{_where(path.rstrip('`').lstrip('.'), values)}: {text}") from error
+
+
+def _where(path: str, values: Mapping[str, Any]) -> str:
+    """The keys that a complaint is about: it does not say which entry of a table is wrong."""
+    head, entry, tail = path.partition("[...]")
+    if not entry:
+        return path or "policy"
+    found = [key for key in values if key.startswith(f"{head}.") and key.endswith(tail)]
+    return " or ".join(found) or path
 
 
 def _put(record: dict[str, Any], key: str, value: Any) -> None:

@@ -169,8 +169,8 @@ def _relaxed(step: StepSpec) -> list[tuple[str, StepSpec]]:
         if getattr(step, field) != empty:
             found.append((field, change(step, **{field: empty})))
     for field, least in (
-        ("gpus", 0),
         ("vram_mib", 0),
+        ("gpus", 0),
         ("disk_mib", 0),
         ("tokens", {}),
         ("cores", 1),

@@ -46,7 +46,11 @@ def room_before(farm: Farm, node: Node, step: Step, now_us: int) -> int:
     if kept is None or kept.step_id == step.id:
         return 0
     owner = farm.steps.get(kept.step_id)
-    if owner is None or step.job.priority > owner.job.priority or _beside(farm, node, step, owner, kept, now_us):
+    if (
+        owner is None
+        or step.job.priority > owner.job.priority
+        or _beside(farm, node, step, owner, kept, now_us)
+    ):
         return 0
     if kept.preempts or not known(step):
         return -1
@@ -216,10 +220,8 @@ def _preempt(farm: Farm, step: Step, now_us: int, out: Outcome) -> bool:
             units = tuple(attempt.open)
             move(farm, attempt.step, units, RUNNING, QUEUED, reason, "farm", now_us, out)
         else:
-            at_us = max(at_us, now_us + frame_us(attempt.step, next(iter(attempt.open), 0), node))
-            out.commands.append(
-                StopCommand(node.id, attempt.id, reason, tuple(attempt.open), take_back=True)
-            )
+            at_us = max(at_us, now_us + int(frame_us(attempt.step, next(iter(attempt.open), 0), node)))
+            out.commands.append(StopCommand(node.id, attempt.id, reason, tuple(attempt.open), take_back=True))
     _keep(farm, step, node, at_us, now_us, preempts=True)
     return True
 

@@ -47,7 +47,9 @@ def _busy(step: Step) -> bool:
     if step.counts[RUNNING]:
         return True
     # A blocked one is waited for only while its existing files are looked at.
-    return any(state[unit] == QUEUED or (state[unit] == BLOCKED and not step.waits(unit)) for unit in step.scouts)
+    return any(
+        state[unit] == QUEUED or (state[unit] == BLOCKED and not step.waits(unit)) for unit in step.scouts
+    )
 
 
 def _reason(farm: Farm, job: Job, left: int, now_us: int) -> str:

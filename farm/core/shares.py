@@ -365,8 +365,7 @@ def dump(farm: Farm) -> dict[str, Any]:
         "half_life_us": farm.half_life_us,
         "projects": [(a.name, str(a.level), str(a.credit), a.used) for a in farm.projects.values()],
         "users": [
-            (project, a.name, str(a.level), str(a.credit), a.used)
-            for (project, _), a in farm.users.items()
+            (project, a.name, str(a.level), str(a.credit), a.used) for (project, _), a in farm.users.items()
         ],
     }
 

@@ -135,7 +135,11 @@ def check_conflicts(farm: Farm, spec: JobSpec) -> None:
 def writer_of(farm: Farm, pattern: str, frames: FrameRange | None, but: Job | None) -> Step | None:
     """A step of a live job (other than ``but``) that writes any of these files."""
     for other in farm.patterns.get(pattern, ()):
-        if other.job is not but and other.job.open_units > 0 and _overlap(frames, other.wanted or other.frames):
+        if (
+            other.job is not but
+            and other.job.open_units > 0
+            and _overlap(frames, other.wanted or other.frames)
+        ):
             return other
     return None
 

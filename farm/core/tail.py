@@ -3,8 +3,8 @@
 What belongs here: which frames are asked back and which are copied.  What may not: what becomes of the answers
 (``farm.core.results``), and how a second copy gets to publish (``farm.core.specs``).
 
-Stealing changes nothing by itself: the agent is asked to give back what it has not begun; what it gives back is
-queued again as any frame is.  An answer that never comes changes nothing, and no frame is asked for twice.
+Stealing changes nothing by itself: the agent is asked to give back what it has not begun; what it gives back
+is queued again as any frame is.  An answer that never comes changes nothing, and no frame is asked for twice.
 
 A second copy waits for its grant until the first attempt is known to have stopped, so whichever way their
 messages cross, one of them publishes.

@@ -14,7 +14,8 @@ import msgspec
 
 from farm.model.errors import CallError, NotBuiltYet
 from farm.model.frames import FrameRange
-from farm.model.jobs import App, JobSpec, OutputSpec, StepSpec, check_job
+from farm.model.ids import parse_address
+from farm.model.jobs import AfterSpec, App, JobSpec, OutputSpec, StepSpec, check_job
 from farm.model.paths import (
     MOVIE_SUFFIXES,
     basename_of,
@@ -368,8 +369,12 @@ class _Maker:
             check_frames(frames)
         elif options.chunk:
             raise CallError("--chunk goes with frames; this is one piece of work", hint="leave it out")
+        if kind != "per_frame" and options.order:
+            raise CallError("--order goes with frames; this is one piece of work", hint="leave it out")
         fields: dict[str, Any] = {
             "chunk": _chunk(options.chunk),
+            "order": options.order or "forward",
+            "after": _after(options),
             "existing": options.existing or "overwrite",
             "checks": options.checks,
             "pools": options.pools,
@@ -433,6 +438,39 @@ def _count(name: str, text: str) -> int:
     if not text.isascii() or not text.isdecimal():
         raise CallError(f"--limit {name}={text}: {text!r} is not a number of tokens")
     return int(text)
+
+
+def _after(options: SubmitOptions) -> tuple[AfterSpec, ...]:
+    """What the job's first step waits for in other jobs.
+
+    Raises:
+        CallError: An address is none of a job or step, or an option says how to wait, but for nothing.
+    """
+    given = {
+        "--frame-by-frame": options.frame_by_frame,
+        "--offset": options.offset is not None,
+        "--on-failure": bool(options.on_failure),
+    }
+    alone = next((flag for flag, is_given in given.items() if is_given and not options.after), "")
+    if alone:
+        raise CallError(f"{alone} goes with --after", hint="e.g. --after J12/beauty")
+    if options.offset is not None and not options.frame_by_frame:
+        raise CallError("--offset goes with --frame-by-frame")
+    found: list[AfterSpec] = []
+    for text in options.after:
+        at = parse_address(text)
+        if at.frames is not None or at.attempt is not None:
+            raise CallError(f"--after {text}: say a job or a step", hint="e.g. --after J12/beauty")
+        found.append(
+            AfterSpec(
+                step=at.step or "",
+                job=f"J{at.job}",
+                frames=options.frame_by_frame,
+                offset=options.offset or 0,
+                on_failure=options.on_failure or "wait",  # type: ignore[arg-type]
+            )
+        )
+    return tuple(found)
 
 
 def _chunk(text: str) -> int | str:

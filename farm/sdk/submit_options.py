@@ -16,6 +16,11 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
         renderer: Name of a renderer.
         frames: Frame range.
         chunk: Frames a lease, or ``auto``.
+        order: Order of the frames, see ``farm.model.jobs.ORDERS``.
+        after: Addresses of what is waited for: ``J12`` or ``J12/beauty``.
+        frame_by_frame: Each frame waits for the same frame there only.
+        offset: Added to the frame number that is waited for.
+        on_failure: What a failure there means, see ``farm.model.jobs.AfterSpec``.
         filter: ffmpeg filter chain.
         encode: Codec of the movie.
         rate: Frames a second of the movie.
@@ -45,6 +50,11 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
     renderer: str = ""
     frames: str = ""
     chunk: str = ""
+    order: str = ""
+    after: tuple[str, ...] = ()
+    frame_by_frame: bool = False
+    offset: int | None = None
+    on_failure: str = ""
     filter: str = ""
     encode: str = ""
     rate: str = ""

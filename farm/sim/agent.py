@@ -4,6 +4,8 @@ What belongs here: attempts held, the frame being rendered, what waits for a gra
 all of it is lost.  What may not: what the core believes.  It keeps the rules the real agent keeps: one frame
 after another behind one start-up, a report per frame, ``closed`` once nothing of the attempt runs, nothing
 published that was not held by a recent answer, results kept while the broker is away.
+
+Long because what is lost in each way must be read beside how it was made.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ What belongs here: order of events, one dispatch after all that happened at one 
 ``farm.broker.loop`` does after each drain), ticks, heartbeats, faults, the end.  What may not: what agents do
 (``farm.sim.agent``), what is measured (``farm.sim.meters``), policies.  Commands the core gains later pass
 through ``_obey``; one that is unknown there is an error, not a silence.
+
+Long because the order of a run (what happens at one moment, what follows it) must be read in one place.
 """
 
 from __future__ import annotations

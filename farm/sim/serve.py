@@ -4,6 +4,8 @@ What belongs here: agents that speak the product's own protocol and render nothi
 and failures on the clock of this machine times ``speed``.  What may not: starting the broker (``farm.cli``
 does) and policies.  Clients connect to such a farm as to any other, which is what it is for: to watch, to
 try, to demonstrate. Agents wait the virtual times; the broker's own times (heartbeats, lost nodes) are real.
+
+Long because an agent's session and its work answer each other message by message.
 """
 
 from __future__ import annotations
@@ -363,6 +365,16 @@ class _Show:
         return self._due[0][0] - now_s if self._due else 1.0
 
 
+def check_servable(scenario: Scenario) -> None:
+    """Checks that nothing is asked for that only the simulation can do.
+
+    Raises:
+        NotBuiltYet: Something is; names the key.
+    """
+    if scenario.faults.restart:
+        raise NotBuiltYet("faults.restart cannot be served", hint="leave it out, or stop the broker yourself")
+
+
 def serve(
     scenario: Scenario,
     farm: Farm,
@@ -386,8 +398,7 @@ def serve(
         NotBuiltYet: The scenario wants what only the simulation can do.
         FarmUnreachable: The broker refuses the agents.
     """
-    if scenario.faults.restart:
-        raise NotBuiltYet("faults.restart cannot be served", hint="leave it out, or stop the broker yourself")
+    check_servable(scenario)
     nodes = _renumbered(plan_nodes(scenario, scenario.seed))
     jobs = plan_jobs(scenario, scenario.seed)
     if scenario.trace:

@@ -10,11 +10,12 @@ brokers never write, however a network splits.
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from farm.model.errors import StorageError
 from farm.storage.ddl import HEAD
@@ -50,6 +51,8 @@ def driver() -> Any:
         import psycopg
     except ImportError as error:
         raise StorageError("a PostgreSQL database needs the driver psycopg", hint=_INSTALL) from error
+    # It warns of connections that are lost, which we tell of ourselves.
+    logging.getLogger("psycopg").setLevel(logging.ERROR)
     return psycopg
 
 
@@ -92,7 +95,11 @@ class PostgresStore(SqlStore):
         try:
             self._db = connect(url, connect_s)
         except self._psycopg.Error as error:
-            raise self._trouble(error) from error
+            said = _said(error, url)
+            raise StorageError(
+                f"{self.label} cannot be opened: {said}",
+                hint="is the database server running, and are host, user, password and name right?",
+            ) from error
         try:
             for sql in _SETTINGS:
                 self._db.execute(sql)
@@ -218,11 +225,7 @@ def connect(url: str, connect_s: int = 10) -> psycopg.Connection[Any]:
 def postgres_trouble(label: str, url: str, error: Any) -> StorageError:
     """What went wrong with the server, as a StorageError that names it and tells no password."""
     state = getattr(error, "sqlstate", None) or ""
-    said = _without_password(" ".join(str(error).split()), url)
-    if state.startswith("28"):
-        return StorageError(f"{label} does not let the farm in: {said}", hint="check user and password")
-    if state == "3D000":
-        return StorageError(f"{label} does not exist", hint="make it with `createdb`")
+    said = _said(error, url)
     if state == "53100":
         return StorageError(f"the disk is full at {label}", hint="free some space there")
     if state == "42501":
@@ -238,13 +241,16 @@ def postgres_trouble(label: str, url: str, error: Any) -> StorageError:
     return StorageError(f"{label}: {said or type(error).__name__}")
 
 
-def _without_password(text: str, url: str) -> str:
+def _said(error: Any, url: str) -> str:
+    """What the driver says, on one line and without the password."""
+    text = " ".join(str(error).split()).replace(url, label_of(url))
     try:
         secret = urlsplit(url).password
     except ValueError:
         secret = None
-    text = text.replace(url, label_of(url))
-    return text.replace(secret, "***") if secret else text
+    for word in {secret, unquote(secret)} if secret else ():
+        text = text.replace(word, "***")
+    return text
 
 
 @cache

@@ -46,7 +46,7 @@ def test_pools_attributes_sites_and_versions_are_respected(
     }
     _test_pictures(program, f"{tmp_path}/in.%04d.png", 8)
     jobs: dict[str, int] = {}
-    for name, (fields, _) in wanted.items():
+    for name, (fields, able) in wanted.items():
         if "version" in name:
             step = {
                 "name": "render",
@@ -56,9 +56,10 @@ def test_pools_attributes_sites_and_versions_are_respected(
                 "params": {"input": f"{tmp_path}/in.####.png", "filter": "hue=s=0"},
                 "outputs": [{"pattern": f"{tmp_path}/{name}/f.####.png"}],
             }
-            jobs[name] = house.admin.submit(job_file(step | fields)).job
+            jobs[name] = house.admin.submit(job_file(step | fields), force=not able).job
         else:
-            jobs[name] = house.admin.submit(Renders(tmp_path, name).job("1-8", **fields)).job
+            work = Renders(tmp_path, name)
+            jobs[name] = house.admin.submit(work.job("1-8", **fields), force=not able).job
     for name, (_, able) in wanted.items():
         if able:
             house.wait_job(jobs[name])

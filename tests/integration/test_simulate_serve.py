@@ -80,13 +80,13 @@ def test_a_scenario_is_served_watched_and_recorded(home: Path, capsys: pytest.Ca
         finally:
             stop.set()
             thread.join()
-        assert main(["record", "list", "--farm", private.name]) == 0
+        assert main(["--farm", private.name, "record", "list"]) == 0
         assert "running" in capsys.readouterr().out
         (row,) = client.record("stop").recordings
         assert not row.running
         copy = home / "copy.recording"
-        assert main(["record", "get", "show", "-o", str(copy), "--farm", private.name]) == 0
-        assert main(["record", "get", "other", "--farm", private.name]) == 2
+        assert main(["--farm", private.name, "record", "get", "show", "-o", str(copy)]) == 0
+        assert main(["--farm", private.name, "record", "get", "other"]) == 2
         assert "no recording 'other'" in capsys.readouterr().err
         result = Replay(copy).run()
         assert (result.what, result.identical, result.complete) == ("", True, True)

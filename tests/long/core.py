@@ -39,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--farm", type=int, default=1500, help="events until a fresh farm starts (default 1500)"
     )
     parser.add_argument(
+        "--check-every",
+        type=int,
+        default=20,
+        help="events between two checks of the core's own invariants; the judge looks at every event (default 20)",
+    )
+    parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)"
     )
 
@@ -48,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     started, handled, farms, said = time.perf_counter(), 0, 0, time.perf_counter()
     seen: Counter[str] = Counter()
     most = -(-args.events // args.farm)
-    work = ((args.seed + number, args.farm, number % 10 == 0) for number in range(most))
+    work = ((args.seed + number, args.farm, args.check_every, number % 10 == 0) for number in range(most))
     context = multiprocessing.get_context("spawn")
     with context.Pool(max(1, args.processes)) as pool:
         for ran in pool.imap(_one, work, chunksize=BATCH if most > 4 * args.processes else 1):
@@ -56,14 +62,18 @@ def run(args: argparse.Namespace) -> int:
                 pool.terminate()
                 print("\n".join(ran.last))
                 print(f"VIOLATION seed={ran.seed} event={ran.events}: {ran.broken}")
-                print(f"again: python -m tests.long core --seed {ran.seed} --events {args.farm} --processes 1")
+                print(
+                    f"again: python -m tests.long core --seed {ran.seed} --events {args.farm} --processes 1"
+                )
                 return 1
             handled += ran.events
             farms += 1
             seen.update(ran.seen)
             if time.perf_counter() - said > 30:
                 said = time.perf_counter()
-                print(f"{handled} events, {farms} farms, {handled / (said - started):.0f} events/s", flush=True)
+                print(
+                    f"{handled} events, {farms} farms, {handled / (said - started):.0f} events/s", flush=True
+                )
     wall_s = time.perf_counter() - started
     print("seen: " + ", ".join(f"{what} {count}" for what, count in sorted(seen.items())))
     print(f"{handled} events, {farms} farms, {handled / wall_s:.0f} events/s")
@@ -71,18 +81,25 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _one(work: tuple[int, int, bool]) -> Ran:
+def _one(work: tuple[int, int, int, bool]) -> Ran:
     """One farm from its seed; also compares a replay of its events when asked to."""
-    seed, events, again = work
+    seed, events, check_every, again = work
     rng = random.Random(seed)
-    driver = Driver(rng, agents=3 + seed % 3)
+    driver = Driver(rng, agents=3 + seed % 3, keep_events=again, check_every=check_every)
     broken = ""
     try:
         while driver.handled < events:
             driver.step(rng)
         driver.finish(rng)
+        invariants.check(driver.core.farm)
         if again and driver.replay() != invariants.digest(driver.core.farm):
             broken = "the same events gave another state"
     except Exception as error:  # whatever it is, the seed that brings it must be told
         broken = f"{type(error).__name__}: {error}"
-    return Ran(seed, driver.handled, dict(driver.truth.seen), broken, tuple(map(str, driver.last)) if broken else ())
+    return Ran(
+        seed,
+        driver.handled,
+        dict(driver.truth.seen),
+        broken,
+        tuple(str(one)[:300] for one in driver.last) if broken else (),
+    )

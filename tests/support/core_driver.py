@@ -71,7 +71,9 @@ class Driver:
         broken: A promise was broken; nothing after that means anything.
     """
 
-    def __init__(self, rng: random.Random, *, agents: int = 5, keep_events: bool = True) -> None:
+    def __init__(
+        self, rng: random.Random, *, agents: int = 5, keep_events: bool = True, check_every: int = 1
+    ) -> None:
         self.settings = Settings()
         self.store = MemoryStore()
         self.core = Core(self.settings)
@@ -92,7 +94,9 @@ class Driver:
         self.keep_events = keep_events
         self.handled = 0
         self.delivered: deque[ReportEvent] = deque(maxlen=50)
-        self.last: deque[str] = deque(maxlen=40)
+        self.last: deque[Any] = deque(maxlen=40)
+        #: The core's own invariants are checked after every so many events; the judge looks at every one.
+        self.check_every = check_every
         self.cooperative = False
         self.broken = False
         self.tokens: dict[tuple[str, str], int] = {}
@@ -109,22 +113,25 @@ class Driver:
         self.handled += 1
         if self.keep_events:
             self.events.append(event)
-        self.last.append(repr(event)[:300])
+        self.last.append(event)
         asks = isinstance(event, SubmitEvent | ActEvent | NodeActEvent)
-        before = invariants.digest(self.core.farm) if asks else ""
+        thorough = self.handled % self.check_every == 0
+        before = invariants.digest(self.core.farm) if asks and thorough else ""
         self.broken = True
         try:
             out = self.core.handle(event)
         except CallError as error:
             must(asks, f"{event!r} was refused: {error}")
-            must(invariants.digest(self.core.farm) == before, f"a refused call changed something: {error}")
+            same = not thorough or invariants.digest(self.core.farm) == before
+            must(same, f"a refused call changed something: {error}")
             self.truth.seen["refused"] += 1
             self.broken = False
             return None
         self.store.commit(out.rows)
         farm = self.core.farm
-        invariants.check(farm)
-        invariants.check_money(farm)
+        if thorough:
+            invariants.check(farm)
+            invariants.check_money(farm)
         self.truth.judge(event, out, farm)
         self.broken = False
         self._send(out)
@@ -280,7 +287,9 @@ class Driver:
 
     def linger(self, rng: random.Random) -> None:
         """One agent takes very long over what it holds while the others finish all they can."""
-        busy = [a for a in self.agents if a.session and any(TODO in h.units.values() for h in a.held.values())]
+        busy = [
+            a for a in self.agents if a.session and any(TODO in h.units.values() for h in a.held.values())
+        ]
         if not busy:
             return
         slow = rng.choice(busy)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
 from farm.core.apply import units_of
 from farm.core.events import (
     ActEvent,
@@ -26,7 +28,7 @@ from farm.core.events import (
     VerifiedEvent,
 )
 from farm.core.outcome import DiscardCommand, GrantCommand, LeaseCommand, Outcome, StopCommand
-from farm.core.rows import BulkRow, LeaseRow, NodeRow, ResultRow, SpecRow, StaleRow, StepEditRow
+from farm.core.rows import BulkRow, LeaseRow, NodeRow, ResultRow, SeenRow, SpecRow, StaleRow, StepEditRow
 from farm.core.state import Farm, Node, Step
 from farm.model.ids import attempt_folder
 from farm.model.money import rate_cost
@@ -196,7 +198,10 @@ class Truth:
                 for one, two in pairs:
                     if one != two:
                         move = UnitState(one), UnitState(two)
-                        legal = move in LEGAL_MOVES or two == UnitState.DONE
+                        rows = told.get(step.id, set())
+                        # What is rendered again lands in blocked; what it waits for may be lost already.
+                        via = {(one, UnitState.BLOCKED.value), (UnitState.BLOCKED.value, two)} <= rows
+                        legal = move in LEGAL_MOVES or two == UnitState.DONE or via
                         must(legal, f"{step.address}: {move[0].word} became {move[1].word}")
                         must(bool(told.get(step.id)), f"{step.address} changed without a row")
             self.maps[step.id] = now
@@ -238,7 +243,9 @@ class Truth:
             must(waits or looked, f"{where} is blocked but waits for nothing")
             must("skip" not in said and "cancel" not in said, f"{where} waits for what has failed: {said}")
             self.seen["waits"] += 1
-        elif state == UnitState.DONE and waits and before.get(step.id, b"")[unit : unit + 1] == bytes([state]):
+        elif (
+            state == UnitState.DONE and waits and before.get(step.id, b"")[unit : unit + 1] == bytes([state])
+        ):
             # Only what was marked done, or was there before, may be done without its needs: never what had them.
             try:
                 had = all(word == "met" for word in verdicts(farm, step, unit, before))
@@ -383,9 +390,15 @@ class Truth:
             if other.row.kind == AttemptKind.VERIFY or unit not in other.units:
                 continue
             done = other.row.id in self.published.get((mine.row.step_id, unit), ())
-            must(not (done and unit in other.owed), f"unit {unit}: @{mine.row.no} and @{other.row.no} published")
+            must(
+                not (done and unit in other.owed),
+                f"unit {unit}: @{mine.row.no} and @{other.row.no} published",
+            )
             if mine.row.kind == AttemptKind.COPY:
-                must(unit not in other.owed, f"unit {unit}: copy @{mine.row.no} published before @{other.row.no} ended")
+                must(
+                    unit not in other.owed,
+                    f"unit {unit}: copy @{mine.row.no} published before @{other.row.no} ended",
+                )
 
     def _more_memory(self, row: LeaseRow, step: Step, unit: int, farm: Farm) -> None:
         before = self.ran_out.get((step.id, unit))
@@ -470,16 +483,20 @@ class Truth:
 
     def _second_is_stopped(self, row: ResultRow, out: Outcome) -> None:
         """Whoever else renders a unit that got done is told to stop, and owes it no more."""
-        stops = {c.attempt: c.units for c in out.commands if isinstance(c, StopCommand)}
+        stops = stopped_units(out)
         for number, lease in self.leases.items():
             if (
                 lease.row.step_id == row.step_id
                 and not lease.over
                 and lease.row.kind != AttemptKind.VERIFY
                 and row.unit in lease.owed & lease.may_run
+                and lease.row.kind == AttemptKind.COPY
             ):
                 told = stops.get(number)
-                must(told is not None and (not told or row.unit in told), f"@{lease.row.no} was not told to stop")
+                must(
+                    told is not None and (not told or row.unit in told),
+                    f"@{lease.row.no} was not told to stop",
+                )
                 self.seen["copy-beaten"] += lease.row.kind == AttemptKind.COPY
                 lease.owed.discard(row.unit)
 
@@ -603,7 +620,7 @@ class Truth:
 
     def _stopped(self, step_id: int, units: set[int], out: Outcome) -> None:
         """Whoever runs units that were taken back was told to stop them."""
-        stops = {c.attempt: c.units for c in out.commands if isinstance(c, StopCommand)}
+        stops = stopped_units(out)
         for number, lease in self.leases.items():
             mine = lease.owed & lease.may_run & units
             if (
@@ -626,6 +643,9 @@ class Truth:
         for row in out.rows:
             if isinstance(row, NodeRow) and row.id in self.meters:
                 self.meters[row.id].stored_us = row.seen_us
+            elif isinstance(row, SeenRow):
+                for number, seen_us in msgspec.msgpack.decode(row.nodes, type=dict[int, int]).items():
+                    self.meters[number].stored_us = seen_us
         node = out.reply.node_id if isinstance(event, HelloEvent) else getattr(event, "node_id", 0)
         beat = isinstance(event, BeatEvent) and out.reply is not None
         report = isinstance(event, ReportEvent) and node in self.heard_us and self.meters[node].on
@@ -699,7 +719,11 @@ class Truth:
     def _shares(self, out: Outcome, farm: Farm) -> None:
         """Charges leases with what they are expected to take and corrects that when they end."""
         for row in out.rows:
-            if isinstance(row, LeaseRow) and row.kind in (AttemptKind.RENDER, AttemptKind.ADOPT, AttemptKind.COPY):
+            if isinstance(row, LeaseRow) and row.kind in (
+                AttemptKind.RENDER,
+                AttemptKind.ADOPT,
+                AttemptKind.COPY,
+            ):
                 self._charge_use(row, farm)
             elif isinstance(row, ResultRow):
                 if row.new == UnitState.DONE and self.leases[row.attempt_id].row.kind == AttemptKind.RENDER:
@@ -742,7 +766,10 @@ class Truth:
         left = [step for step in farm.steps.values() if self._leasable(step)]
         leased = [row for row in out.rows if isinstance(row, LeaseRow)]
         if leased:
-            kept = {key: (share.level, share.credit) for key, share in self.shares.items()}, dict(self.charges)
+            kept = (
+                {key: (share.level, share.credit) for key, share in self.shares.items()},
+                dict(self.charges),
+            )
         later: Counter[int] = Counter(row.node_id for row in leased)
         for row in leased:
             node, step = farm.nodes[row.node_id], farm.steps[row.step_id]
@@ -751,7 +778,9 @@ class Truth:
             if row.kind != AttemptKind.RENDER:
                 continue
             for other in left if node.id not in self.reserved else ():
-                if self._before(other, step) and self._could_take(other, node, without=without, leased=leased):
+                if self._before(other, step) and self._could_take(
+                    other, node, without=without, leased=leased
+                ):
                     must(False, f"{step.address} was leased to {node.name} before {other.address}")
             self._charge_use(row, farm)
         if leased:
@@ -810,6 +839,17 @@ class Truth:
             if node.id not in self.failed_on.get(key, ()):
                 return True
         return False
+
+
+def stopped_units(out: Outcome) -> dict[int, tuple[int, ...]]:
+    """Units that agents were told to drop, by attempt; none = all of it."""
+    stops: dict[int, tuple[int, ...]] = {}
+    for command in out.commands:
+        if isinstance(command, StopCommand):
+            before = stops.get(command.attempt)
+            whole = not command.units or before == ()
+            stops[command.attempt] = () if whole else (*(before or ()), *command.units)
+    return stops
 
 
 def in_service(node: Node) -> bool:

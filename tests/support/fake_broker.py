@@ -12,9 +12,11 @@ from typing import Any
 
 import msgspec
 
+from farm.core.policies import flat
 from farm.model.errors import FarmUnreachable, OvercrankError, UnknownName
 from farm.model.frames import FrameRange
 from farm.model.ids import parse_address
+from farm.model.policy import Policy
 from farm.protocol import client as wire
 from farm.protocol.bulk import BulkErrorMsg, LogGetMsg, LogPageMsg, PreviewGetMsg, PreviewMsg
 from farm.protocol.codec import broker_codec, bulk_in_codec, encode
@@ -114,6 +116,9 @@ class FakeBroker:
         self.keys: list[wire.KeyRow] = []
         self.spend: list[wire.SpendLine] = []
         self.warnings: tuple[str, ...] = ()
+        self.policy = Policy()
+        self.limits: tuple[wire.LimitRow, ...] = ()
+        self.role = "admin"
         self.tokens: dict[str, int] = {}
         self.logs: dict[tuple[int, str, int], tuple[bytes, bool]] = {}
         self.previews: dict[tuple[int, str, int], bytes] = {}
@@ -158,7 +163,7 @@ class FakeBroker:
                     session=7,
                     farm_name="local",
                     software="0.1.0",
-                    role="admin",
+                    role=self.role,
                     user="kim",
                 )
             )
@@ -190,6 +195,13 @@ class FakeBroker:
         number = self.tokens.setdefault(token, len(self.tokens) + 1)
         self.specs[number] = request.job
         return wire.SubmitReply(id=request.id, job=number, warnings=self.warnings, again=again)
+
+    def _on_PolicyReq(self, request: wire.PolicyReq) -> Any:  # noqa: N802
+        whole = msgspec.json.encode(self.policy)
+        return wire.PolicyReply(id=request.id, values=flat(self.policy), whole=whole, limits=self.limits)
+
+    def _on_PolicySetReq(self, request: wire.PolicySetReq) -> Any:  # noqa: N802
+        return wire.ActReply(id=request.id, changed=len(request.values) or 1, message="the policy is so now")
 
     def _on_JobsReq(self, request: wire.JobsReq) -> Any:  # noqa: N802
         rows = [

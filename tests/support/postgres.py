@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tests.support.real import require
 
@@ -29,9 +30,11 @@ def programs() -> Path | None:
     found = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
     if not found and (initdb := shutil.which("initdb")):
         found = [Path(initdb).parent]
-    return max(
-        found, key=lambda path: [int(n) for n in path.parent.name.split(".") if n.isdigit()], default=None
-    )
+    return max(found, key=_version, default=None)
+
+
+def _version(folder: Path) -> list[int]:
+    return [int(number) for number in folder.parent.name.split(".") if number.isdigit()]
 
 
 def _driver() -> Any:
@@ -68,9 +71,8 @@ class PostgresServer:
         if self._as:
             for path in (self._folder, secret):
                 os.chown(path, self._as["user"], self._as["group"])
-        self._run(
-            "initdb", "-D", "data", "-U", USER, "-A", "scram-sha-256", "-E", "UTF8", "--pwfile=password"
-        )
+        access = ("-U", USER, "-A", "scram-sha-256", "--pwfile=password")
+        self._run("initdb", "-D", "data", "-E", "UTF8", "--no-sync", *access)
         self._databases = 0
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -112,6 +114,11 @@ class PostgresServer:
         """A connection of our own."""
         with _driver().connect(self.url(database), autocommit=True) as connection:
             yield connection
+
+    def drop_database(self, url: str) -> None:
+        """Removes a database, whoever uses it."""
+        with self.connection() as connection:
+            connection.execute(f"DROP DATABASE {urlsplit(url).path.strip('/')} WITH (FORCE)")
 
     def make_database(self, like: str = "template0") -> str:
         """Makes a new database, a copy of another; returns its address."""

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import sqlite3
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -99,10 +100,16 @@ class Ledger:
     def __init__(self, database: Path) -> None:
         self._path = database
 
-    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of a query; what is in the journal shows as tables, too."""
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[sqlite3.Connection]:
+        """The database, to look at."""
         place = f"file:{quote(str(self._path))}?mode=ro"
         with contextlib.closing(sqlite3.connect(place, uri=True, timeout=10)) as db:
+            yield db
+
+    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows of a query; what is in the journal shows as tables, too."""
+        with self.opened() as db:
             db.execute("BEGIN")  # one moment of the file, however long the look takes
             for kind, (name, key) in _TABLES.items():
                 if name in sql:

@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from farm.broker.metric_gather import gather_nodes, gather_work
 from farm.broker.metric_names import METRICS, PREFIX, TURN_BUCKETS_S
-from farm.broker.metrics import Histogram, Metrics, MetricsServer, Snapshot, _gather_nodes, _gather_work
+from farm.broker.metrics import Histogram, Metrics, Snapshot
+from farm.broker.metrics_http import MetricsServer
 from farm.core import meter
 from farm.core.outcome import Outcome
 from tests.support.core_rig import Rig, step
@@ -36,8 +38,8 @@ class Counted(Rig):
             self.metrics.committed(out.rows, 0.001)
         return out
 
-    def snapshot(self) -> Snapshot:
-        """What a scrape would get, less what only a broker knows."""
+    def state(self) -> Any:
+        """What of a broker the figures are gathered from."""
 
         class State:
             def __init__(self, rig: Counted) -> None:
@@ -47,8 +49,13 @@ class Counted(Rig):
                 self.alerts: list[str] = []
                 self.keydesk = self
 
-        state = State(self)
-        while self.metrics.answer(state):  # type: ignore[arg-type]
+        return State(self)
+
+    def snapshot(self) -> Snapshot:
+        """What a scrape would get, less what only a broker knows."""
+        self.metrics._snapshot = None
+        state = self.state()
+        while self.metrics.answer(state):
             pass
         made = self.metrics.latest()
         assert made is not None
@@ -115,7 +122,7 @@ def test_money_agrees_with_the_meter_to_the_nano_usd(seconds: int, cores: int, f
         rig.dispatch()
     rig.now_us += seconds * 1_000_000
     values: dict[str, dict[tuple[str, ...], float]] = {}
-    list(_gather_nodes(rig.core.farm, rig.now_us, values))
+    list(gather_nodes(rig.core.farm, rig.now_us, values))
     total, _, idle = meter.projected(node, rig.now_us)
     assert values["spend_usd"][("local",)] * 1e9 == pytest.approx(total, abs=2)
     assert values["idle_usd"][("local",)] * 1e9 == pytest.approx(idle, abs=2)
@@ -129,12 +136,12 @@ def test_the_queue_s_age_is_that_of_the_oldest_job_that_waits() -> None:
     rig.submit(step(frames="1", name="c"), project="advert", paused=True)
     values: dict[str, dict[tuple[str, ...], float]] = {}
     rig.wait(10)
-    list(_gather_work(rig.core.farm, rig.now_us, values))
+    list(gather_work(rig.core.farm, rig.now_us, values))
     assert values["queue_age_seconds"] == {("film",): 60.0}
     assert values["frames"][("queued",)] == 5
     assert values["project_frames"][("advert", "queued")] == 1
     rig.act("cancel", "J1")
-    list(_gather_work(rig.core.farm, rig.now_us, values))
+    list(gather_work(rig.core.farm, rig.now_us, values))
     assert values["queue_age_seconds"] == {("film",): 10.0}
 
 
@@ -154,6 +161,29 @@ def test_a_scrape_wakes_the_loop_and_a_second_one_takes_what_is_there() -> None:
     asker.join(20)
     assert found == [made]
     assert not rig.metrics.wanted
+    assert rig.metrics.latest(0) is made
+
+
+def test_a_large_farm_is_gathered_in_slices_and_at_most_once_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Counted()
+    for index in range(3):
+        rig.submit(step(frames="1-10", name=f"s{index}"))
+    monkeypatch.setattr("farm.broker.metric_gather.PIECE", 1)
+    monkeypatch.setattr("farm.broker.metrics.SLICE_S", 0.0)
+    state = rig.state()
+    more = 0
+    while rig.metrics.answer(state):
+        more += 1
+        assert rig.metrics.gathering
+        assert rig.metrics.latest(0) is None, "nobody sees half of it"
+    assert more == 3, "a slice a job"
+    made = rig.metrics.latest(0)
+    assert made is not None
+    assert made.values["frames"][("queued",)] == 30
+    rig.metrics.wanted = True
+    assert not rig.metrics.answer(state)
     assert rig.metrics.latest(0) is made
 
 

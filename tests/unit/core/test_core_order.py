@@ -23,9 +23,15 @@ def policy(rig: Rig, **fields: Any) -> None:
     rig.handle(PolicyEvent(rig.now_us, Policy(**fields), "", "wim"))
 
 
-def work(rig: Rig, turns: int, seconds: Any = lambda lease: 10.0, *, seed: int = 1) -> Counter[tuple[str, str]]:
+def work(
+    rig: Rig, turns: int, seconds: Any = lambda lease: 10.0, *, seed: int = 1
+) -> Counter[tuple[str, str]]:
     """Renders for so many ends of frames, the earliest end first; returns core-seconds by (project, user)."""
-    rng, running, used = random.Random(seed), list[tuple[int, int, LeaseCommand]](), Counter[tuple[str, str]]()
+    rng, running, used = (
+        random.Random(seed),
+        list[tuple[int, int, LeaseCommand]](),
+        Counter[tuple[str, str]](),
+    )
     for turn in range(turns):
         for lease in rig.dispatch():
             lasts_us = int(seconds(lease) * 1e6 * rng.uniform(0.9, 1.1))

@@ -113,7 +113,9 @@ def test_small_work_back_fills_only_if_it_ends_in_time() -> None:
     late = [
         (at, name)
         for at, name in floor.started
-        if at > made_s and name.startswith(("short", "long")) and at + float(name.partition("-")[2]) > until_s + 11
+        if at > made_s
+        and name.startswith(("short", "long"))
+        and at + float(name.partition("-")[2]) > until_s + 11
     ]
     begun = next(at for at, name in floor.started if name == "large-20")
     assert [one for one in late if one[0] < begun] == []

@@ -299,7 +299,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "drain": ("agent", {"type": "drain", "on": True, "reason": "new disk"}),
     "update": ("agent", {"type": "update", "rollout": 3, "version": "0.2.0"}),
     # Client to broker.
-    "submit": ("broker", {"type": "submit", "id": 1, "job": b'{"overcrank_job": 1}'}),
+    "submit": ("broker", {"type": "submit", "id": 1, "job": b'{"overcrank_job": 1}', "force": True}),
     "jobs": (
         "broker",
         {
@@ -322,6 +322,17 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "act": (
         "broker",
         {"type": "act", "id": 7, "action": "priority", "address": "J12", "value": "75", "reason": "client"},
+    ),
+    "policy": ("broker", {"type": "policy", "id": 15}),
+    "policy-set": (
+        "broker",
+        {
+            "type": "policy-set",
+            "id": 16,
+            "values": {"limits.nuke.total": "10"},
+            "whole": b"",
+            "reason": "new licences",
+        },
     ),
     "nodes": ("broker", {"type": "nodes", "id": 8}),
     "node-act": (
@@ -373,6 +384,25 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "attempts-are": ("client", {"type": "attempts-are", "id": 5, "attempts": [ATTEMPT_ROW]}),
     "history-is": ("client", {"type": "history-is", "id": 6, "rows": [HISTORY_ROW]}),
     "acted": ("client", {"type": "acted", "id": 7, "changed": 4, "message": "4 units canceled"}),
+    "policy-is": (
+        "client",
+        {
+            "type": "policy-is",
+            "id": 15,
+            "values": {"limits.nuke.total": "10"},
+            "whole": b'{"limits":{"nuke":{"total":10}}}',
+            "limits": [
+                {
+                    "name": "nuke",
+                    "total": 10,
+                    "per": "lease",
+                    "used": 7,
+                    "holders": {"ann": 7},
+                    "waiting": ["J12/comp"],
+                }
+            ],
+        },
+    ),
     "nodes-are": ("client", {"type": "nodes-are", "id": 8, "nodes": [NODE_ROW]}),
     "spend-is": ("client", {"type": "spend-is", "id": 10, "by": "job", "lines": [SPEND], "total": SPEND}),
     "status-is": (

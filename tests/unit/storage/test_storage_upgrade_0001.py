@@ -108,7 +108,8 @@ def test_the_first_schema_is_upgraded_with_all_it_holds(database: Path) -> None:
         farm = restored(store)
         check_state(farm)
         check_history(store, farm)
-        assert [(key.public[0], key.role) for key in store.keys()] == [("p", "admin"), ("q", "agent")]
+        keys = store.keys()
+        assert [(key.public[0], key.role) for key in keys] == [("p", "admin"), ("q", "agent")]
         assert store.invites() == [b"\x00one", b"two"]
         assert store.meta("farm_id") == "f" * 32
     backup = database.with_name("farm.db.before-upgrade-from-0001")

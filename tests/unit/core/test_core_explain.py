@@ -1,0 +1,275 @@
+"""Why is it not running?  Every verdict is put to the test: what it says keeps work away does, its cure cures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from farm.core import explain
+from farm.core.events import PolicyEvent
+from farm.core.explain import Answer
+from farm.core.outcome import LeaseCommand
+from farm.model.jobs import AfterSpec
+from farm.model.policy import LimitRule, Policy, SiteRule
+from farm.model.resources import Resources
+from tests.support.core_rig import Rig, step
+
+
+def policy(rig: Rig, **fields: Any) -> None:
+    """A wrangler sets the farm's policy."""
+    rig.handle(PolicyEvent(rig.now_us, Policy(**fields), "", "wim"))
+
+
+def why(rig: Rig, address: str = "J1/beauty", unit: int | None = None) -> Answer:
+    """The answer for a step or one of its units."""
+    return explain.why(rig.core.farm, rig.step(address), unit, rig.now_us)
+
+
+def words(answer: Answer) -> str:
+    """All that an answer says."""
+    causes = [f"{what} -> {cure}" for what, cure in answer.causes]
+    nodes = [f"{one.filter}: {', '.join(one.nodes)} {one.reason} -> {one.cure}" for one in answer.nodes]
+    return "\n".join(causes + nodes)
+
+
+def test_nothing_in_the_farm_can_take_it() -> None:
+    rig = Rig()
+    rig.join("a", 2)
+    rig.submit(step(resources=Resources(cores=1, gpus=3)), force=True)
+    answer = why(rig)
+    assert answer.state == "queued"
+    assert answer.causes[0][0] == "no node can ever take it"
+    assert "has 0 GPUs, not 3" in words(answer)
+    assert answer.wait is not None
+    assert answer.wait.low_us is None
+    rig.join("big", 2, vram=(8_000,) * 3)
+    assert len(rig.dispatch()) == 1
+
+
+def test_the_cure_of_a_request_that_is_too_large_cures() -> None:
+    rig = Rig()
+    rig.join("a", 2)
+    rig.submit(step(frames="1", resources=Resources(cores=8)), force=True)
+    cure = why(rig).causes[0][1]
+    assert cure == "farm set J1/beauty resources.cores=2"
+    rig.act("set", "J1/beauty", '{"resources.cores":2}')
+    assert len(rig.dispatch()) == 1
+
+
+def test_a_paused_job_says_who_and_why() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.submit(step())
+    rig.act("pause", "J1", reason="client changed the shot")
+    answer = why(rig)
+    assert answer.causes[0] == ("the job is paused by ann: client changed the shot", "farm resume J1")
+    assert [one.filter for one in answer.nodes] == ["free"]
+
+
+def test_busy_nodes_and_what_is_ahead() -> None:
+    rig = Rig()
+    rig.join("a", 1)
+    rig.submit(step("first", "1-10"))
+    rig.dispatch()
+    rig.submit(step())
+    answer = why(rig, "J2/beauty")
+    assert "9 frames come before it" in words(answer)
+    assert "has 0 of 1 cores free, 1 needed" in words(answer)
+    assert answer.wait is not None
+    assert answer.wait.ahead == 9
+    assert answer.wait.low_us is not None
+    assert answer.wait.high_us is not None
+    assert rig.now_us <= answer.wait.low_us <= answer.wait.high_us
+
+
+def test_the_expected_start_holds() -> None:
+    rig = Rig()
+    rig.join("a", 1)
+    rig.submit(step("first", "1-20"))
+    lease = rig.lease()
+    for _ in range(4):
+        rig.now_us += 10_000_000
+        rig.done(lease, elapsed_s=10.0)
+        lease = rig.lease()
+    rig.submit(step("second", "1"))
+    wait = why(rig, "J2/second").wait
+    assert wait is not None
+    assert wait.low_us is not None
+    assert wait.high_us is not None
+    while lease.step.spec.name != "second":
+        rig.now_us += 10_000_000
+        rig.done(lease, elapsed_s=10.0)
+        lease = rig.lease()
+    assert wait.low_us <= rig.now_us <= wait.high_us
+
+
+def test_limits_say_who_holds_them() -> None:
+    rig = Rig()
+    policy(rig, limits={"nuke": LimitRule(total=1)})
+    rig.join("a", 4)
+    rig.submit(step("comp", "1", limits={"nuke": 1}))
+    lease = rig.lease()
+    rig.submit(step(frames="1", limits={"nuke": 1}))
+    answer = why(rig, "J2/beauty")
+    assert answer.causes[0] == ("limit nuke: 1 of 1 in use, 1 needed", "held by J1/comp")
+    rig.done(lease)
+    assert len(rig.dispatch()) == 1
+
+
+def test_caps_say_what_is_held() -> None:
+    rig = Rig()
+    policy(rig, user_max_cores={"ann": 2})
+    rig.join("a", 8)
+    rig.submit(step(frames="1-4"))
+    assert len(rig.dispatch()) == 2
+    assert why(rig).causes[0][0] == "ann holds 2 cores and may hold 2"
+    policy(rig, user_max_cores={"ann": 4})
+    assert len(rig.dispatch()) == 2
+
+
+def test_drained_closed_and_lost_nodes() -> None:
+    rig = Rig()
+    policy(rig, sites={"cloud": SiteRule(projects=("film",))})
+    for name in ("drained", "gone"):
+        rig.join(name)
+    rig.join("far", site="cloud")
+    rig.node_act("node-drain", 1, "disk replaced")
+    rig.bye(2)
+    rig.submit(step())
+    told = words(why(rig))
+    assert "service: drained is drained (disk replaced) -> farm node enable drained" in told
+    assert "service: gone is offline" in told
+    assert "site: far is closed to it: site cloud is for the projects film" in told
+    assert rig.dispatch() == []
+
+
+def test_blocked_work_names_what_it_waits_for_and_its_state() -> None:
+    rig = Rig()
+    rig.join("a", 4)
+    rig.submit(
+        step("sim", "1-3"),
+        step("beauty", "1-3", after=(AfterSpec(step="sim", frames=True),)),
+        step("film", None, after=("beauty",)),
+    )
+    leases = rig.dispatch()
+    rig.done(leases[0])
+    rig.fail(leases[1], "config")
+    assert why(rig, "J1/beauty", 1).causes[0] == (
+        "waits for J1/sim/2, which is failed",
+        "farm retry J1/sim/2",
+    )
+    assert why(rig, "J1/beauty", 2).causes[0][0] == "waits for J1/sim/3, which is running"
+    assert "waits for J1/beauty" in why(rig, "J1/film", 0).causes[0][0]
+    rig.act("retry", "J1/sim/2")
+    for lease in rig.dispatch():
+        if lease.step.spec.name == "sim":
+            rig.done(lease)
+    assert why(rig, "J1/beauty", 1).state == "queued"
+
+
+def test_a_failure_says_what_where_and_what_the_rule_is() -> None:
+    rig = Rig()
+    for name in ("a", "b", "c"):
+        rig.join(name)
+    rig.submit(step(frames="7"))
+    for _ in range(3):
+        rig.fail(rig.lease(), "renderer")
+    answer = why(rig, unit=0)
+    assert answer.state == "failed"
+    assert answer.failure == "renderer"
+    assert answer.causes[0] == ("because of renderer", "farm log J1/beauty/7")
+    assert set(answer.failed_on) == {"a", "b", "c"}
+    assert answer.tries == 3
+
+
+def test_a_frame_that_failed_on_the_only_free_node_says_so() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.join("b", 2)
+    rig.submit(step("busy", "1-9", resources=Resources(cores=2)), priority=90)
+    rig.dispatch()
+    rig.submit(step(frames="1"))
+    lease = rig.lease()
+    rig.fail(lease, "renderer")
+    assert rig.dispatch() == []
+    told = words(why(rig, "J2/beauty", 0))
+    assert "failed-here: a is where this frame failed" in told
+
+
+def test_back_off_says_how_long() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.submit(step(frames="1"))
+    rig.fail(rig.lease(), "licence")
+    assert why(rig, unit=0).causes[0][0] == "it is tried again in 15 s after: because of licence"
+
+
+def test_why_a_node_is_idle() -> None:
+    rig = Rig()
+    node = rig.join("a", 2)
+    answer = explain.why_idle(rig.core.farm, rig.node(node), rig.now_us)
+    assert answer.reason == "nothing waits in the farm"
+    rig.submit(step(frames="1", resources=Resources(cores=1, gpus=1)), force=True)
+    answer = explain.why_idle(rig.core.farm, rig.node(node), rig.now_us)
+    assert answer.work == (("J1/beauty", "a has 0 GPUs, not 1", "farm set J1/beauty resources.gpus=0"),)
+    rig.act("pause", "J1")
+    answer = explain.why_idle(rig.core.farm, rig.node(node), rig.now_us)
+    assert answer.reason == "nothing waits in the farm (0 frames are blocked by others, 1 jobs are paused)"
+    rig.node_act("node-drain", node, "fan")
+    assert explain.why_idle(rig.core.farm, rig.node(node), rig.now_us).reason == "is drained (fan)"
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_explanations_never_contradict_the_scheduler(data: st.DataObject) -> None:
+    """After placing, no node is called free for work that waits unless a cause is named; and work that
+    nothing holds is leased."""
+    rig = Rig()
+    policy(rig, limits={"nuke": LimitRule(total=data.draw(st.integers(0, 2)))}, user_max_cores={"bob": 2})
+    for number in range(data.draw(st.integers(1, 3))):
+        rig.join(
+            f"n{number}", data.draw(st.integers(1, 4)), site=data.draw(st.sampled_from(["local", "cloud"]))
+        )
+    leases: list[LeaseCommand] = []
+    for _ in range(data.draw(st.integers(1, 12))):
+        match data.draw(st.sampled_from(["submit", "done", "fail", "drain", "enable", "pause", "resume"])):
+            case "submit":
+                rig.submit(
+                    step(
+                        frames="1-3",
+                        resources=Resources(cores=data.draw(st.integers(1, 5))),
+                        limits={"nuke": 1} if data.draw(st.booleans()) else {},
+                        site=data.draw(st.sampled_from(["", "cloud"])),
+                    ),
+                    user=data.draw(st.sampled_from(["ann", "bob"])),
+                    force=True,
+                )
+            case "done" if leases:
+                rig.done(leases.pop(0))
+            case "fail" if leases:
+                rig.fail(leases.pop(0), data.draw(st.sampled_from(["renderer", "licence", "output"])))
+            case "drain":
+                rig.node_act("node-drain", 1)
+            case "enable":
+                rig.node_act("node-enable", 1)
+            case "pause" | "resume" as word if rig.core.farm.jobs:
+                rig.act(word, f"J{data.draw(st.sampled_from(sorted(rig.core.farm.jobs)))}")
+        leases += rig.dispatch()
+        for one in rig.core.farm.steps.values():
+            for unit in range(one.units):
+                answer = explain.why(rig.core.farm, one, unit, rig.now_us)
+                assert answer.causes or answer.state in ("done", "canceled", "skipped")
+                if answer.state != "queued":
+                    continue
+                free = any(node.filter == "free" for node in answer.nodes)
+                held = (
+                    one.job.paused
+                    or unit in one.parked
+                    or bool(
+                        explain.kept_back(rig.core.farm, one)
+                        or explain.limit_short(rig.core.farm, one.limits)
+                    )
+                )
+                assert not free or held, words(answer)
