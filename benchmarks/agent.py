@@ -1,10 +1,13 @@
 """A real agent: what it adds to starting a process, and what it costs while it has nothing to do.
 
-Real ``farm agent`` processes run ``/bin/true`` a frame at a time for the real broker: process tree, log,
-report and outbox, everything durable at both ends.  Beside them a bare ``posix_spawn`` of the same program.
+Real ``farm agent`` processes run ``/bin/true`` for the real broker, a process for each frame: process tree,
+log, report and outbox, everything durable at both ends.  Beside them a bare ``posix_spawn`` of the same
+program.  Two agents run it as users do, in adaptive chunks (each frame still a process, an outcome and a row
+of its own), and one frame a chunk, which is the dearest there is.
 
     python benchmarks/agent.py
     python benchmarks/agent.py --chunks 300 --idle-s 20
+    python benchmarks/agent.py --only two --rounds 5
 """
 
 from __future__ import annotations
@@ -76,17 +79,17 @@ def running_agents(farm: BenchFarm, count: int) -> Iterator[psutil.Process]:
             process.wait()
 
 
-def run_chunks(farm: BenchFarm, name: str, chunks: int) -> float:
+def run_frames(farm: BenchFarm, name: str, frames: int, chunk: int | str = 1) -> float:
     """Seconds from the first lease to the last result of a job of so many frames."""
     with farm.connect() as client:
-        number = client.submit(job_file(name, chunks)).job
+        number = client.submit(job_file(name, frames, chunk=chunk)).job
         end_s = time.monotonic() + PATIENCE_S
         while True:
             job = client.job(number).job
-            if job.done == chunks:
+            if job.done == frames:
                 return (job.ended_us - job.started_us) / 1e6
             if job.failed or time.monotonic() > end_s:
-                fail(f"{job.done} of {chunks} chunks done, {job.failed} failed: {job.reason}")
+                fail(f"{job.done} of {frames} frames done, {job.failed} failed: {job.reason}")
             time.sleep(0.05)
 
 
@@ -130,43 +133,76 @@ class Spent(NamedTuple):
         return cls(own, programs)
 
 
+class Limit(NamedTuple):
+    """What two threads reach that only spawn: processes a second, and CPU of one in microseconds."""
+
+    rate: float
+    cpu_us: float
+
+    @classmethod
+    def measure(cls, times: int) -> Limit:
+        """Spawns so many times."""
+        before_us = own_cpu_us()
+        rate = two_threads_rate(times)
+        return cls(rate, (own_cpu_us() - before_us) / times)
+
+
+class Runs:
+    """What rounds of two agents took, beside the limit loop of the same round."""
+
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+        self.ratios: list[float] = []
+        self.costs: list[float] = []
+        self.parts: list[tuple[float, float, float, float]] = []
+
+    def add(
+        self, farm: BenchFarm, launcher: psutil.Process, frames: int, chunk: int | str, limit: Limit
+    ) -> None:
+        """Runs a job and keeps its rate and its CPU."""
+        before, broker_us = Spent.of(launcher), cpu_us(farm.pid)
+        rate = frames / run_frames(farm, f"two {chunk} {len(self.rates)}", frames, chunk)
+        after = Spent.of(launcher)
+        agents_us = (after.own_us - before.own_us) / frames
+        programs_us = (after.programs_us - before.programs_us) / frames
+        broker_us = (cpu_us(farm.pid) - broker_us) / frames
+        self.rates.append(rate)
+        self.ratios.append(rate / limit.rate)
+        self.costs.append((agents_us + programs_us + broker_us) / limit.cpu_us)
+        self.parts.append((limit.cpu_us, programs_us, agents_us, broker_us))
+
+    def tell(self, report: Report, name: str, words: str, *, judged: bool) -> None:
+        """Prints the rate, its ratio and where the CPU went."""
+        ratio = median(self.ratios)
+        report.emit(f"agent.two_agents_{name}", median(self.rates), "frames/s", words, spread(self.rates))
+        caps = (verdict(ratio, RATE_MUST, "must"), verdict(ratio, RATE_GOAL, "goal")) if judged else ()
+        report.emit(f"agent.two_agents_{name}_ratio", ratio, "x", *caps, spread(self.ratios))
+        limit_us, programs_us, agents_us, broker_us = (
+            median(list(values)) for values in zip(*self.parts, strict=True)
+        )
+        report.emit(
+            f"agent.two_agents_{name}_cpu",
+            median(self.costs),
+            "x",
+            f"all CPU of a frame over the limit's {limit_us:.0f} us: program {programs_us:.0f}, "
+            f"agent {agents_us:.0f}, broker {broker_us:.0f} us",
+            f"on full cores the rate's ratio is at most {1 / median(self.costs):.2f}x",
+        )
+
+
 def measure_two(report: Report, farm: BenchFarm, launcher: psutil.Process, arguments: Any) -> None:
     """Rate and CPU of two agents, beside two threads that only spawn."""
-    rates, limits, costs, parts = [], [], [], []
-    chunks = arguments.chunks * 5  # enough that the first and the last one do not count
-    for number in quiet_rounds(arguments.rounds, arguments.quiet_s):
-        before_us = own_cpu_us()
-        limits.append(two_threads_rate(chunks))
-        limit_us = (own_cpu_us() - before_us) / chunks
-        before, broker_us = Spent.of(launcher), cpu_us(farm.pid)
-        rates.append(chunks / run_chunks(farm, f"two {number}", chunks))
-        after = Spent.of(launcher)
-        agents_us = (after.own_us - before.own_us) / chunks
-        programs_us = (after.programs_us - before.programs_us) / chunks
-        broker_us = (cpu_us(farm.pid) - broker_us) / chunks
-        costs.append((agents_us + programs_us + broker_us) / limit_us)
-        parts.append((limit_us, programs_us, agents_us, broker_us))
-    ratio = median([rate / limit for rate, limit in zip(rates, limits, strict=True)])
+    limits, auto, one = [], Runs(), Runs()
+    frames = arguments.chunks * 5  # enough that the first and the last one do not count
+    for _ in quiet_rounds(arguments.rounds, arguments.quiet_s):
+        limit = Limit.measure(frames)
+        limits.append(limit.rate)
+        # An adaptive job needs a few frames alone before it knows what a chunk is worth.
+        auto.add(farm, launcher, frames * 4, "auto", limit)
+        one.add(farm, launcher, frames, 1, limit)
     report.emit("agent.two_threads_limit", median(limits), "proc/s", spread(limits))
-    report.emit("agent.two_agents", median(rates), "tasks/s", spread(rates))
-    report.emit(
-        "agent.two_agents_ratio",
-        ratio,
-        "x",
-        verdict(ratio, RATE_MUST, "must"),
-        verdict(ratio, RATE_GOAL, "goal"),
-    )
-    limit_us, programs_us, agents_us, broker_us = (
-        median(list(values)) for values in zip(*parts, strict=True)
-    )
-    report.emit(
-        "agent.two_agents_cpu",
-        median(costs),
-        "x",
-        f"all CPU of a chunk over the limit's {limit_us:.0f} us: program {programs_us:.0f}, "
-        f"agent {agents_us:.0f}, broker {broker_us:.0f} us",
-        f"on full cores the rate's ratio is at most {1 / median(costs):.2f}x",
-    )
+    auto.tell(report, "auto", "chunks as they are by default, a process a frame", judged=True)
+    one.tell(report, "one", "one frame a chunk", judged=False)
 
 
 def measure_idle(report: Report, launcher: psutil.Process, idle_s: float) -> None:
@@ -205,6 +241,24 @@ def _role(process: psutil.Process) -> str:
     return "agent" if "node_agent" in words else process.name()
 
 
+def measure_one(report: Report, folder: Path, arguments: Any) -> None:
+    """What one agent adds to a process, and what it costs while it is idle."""
+    with BenchFarm(folder, 0) as farm:
+        farm.start()
+        with running_agents(farm, 1) as launcher:
+            run_frames(farm, "warm", 5)
+            spawns, chunks = [], []
+            for number in quiet_rounds(arguments.rounds, arguments.quiet_s):
+                spawns.append(spawn_limit_ms(arguments.chunks))
+                chunks.append(run_frames(farm, f"one {number}", arguments.chunks) / arguments.chunks * 1e3)
+            over = median([chunk - spawn for chunk, spawn in zip(chunks, spawns, strict=True)])
+            report.emit("agent.spawn_limit", median(spawns), "ms", "posix_spawn and wait", spread(spawns))
+            report.emit("agent.chunk", median(chunks), "ms", "lease to result on disk", spread(chunks))
+            caps = cap_words(over, CHUNK_MUST_MS, CHUNK_GOAL_MS)
+            report.emit("agent.overhead", over, "ms", "a chunk, over a bare spawn", *caps)
+            measure_idle(report, launcher, arguments.idle_s)
+
+
 def main() -> None:
     """Measures and prints."""
     parser = base_parser(__doc__)
@@ -213,33 +267,21 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=150, help="chunks a round")
     parser.add_argument("--idle-s", type=float, default=10.0, help="seconds of idleness measured")
     parser.add_argument("--dir", help="where state is written; a real disk")
+    parser.add_argument("--only", choices=("one", "two"), help="measure one agent only, or two")
     arguments = parser.parse_args()
     report = Report(arguments.json)
     with tempfile.TemporaryDirectory(prefix="overcrank-bench-", dir=arguments.dir) as name:
         folder = Path(name)
         os.environ["XDG_CACHE_HOME"] = str(folder / "cache")
         describe_machine(report, folder)
-        with BenchFarm(folder, 0) as farm:
-            farm.start()
-            with running_agents(farm, 1) as launcher:
-                run_chunks(farm, "warm", 5)
-                spawns, chunks = [], []
-                for number in quiet_rounds(arguments.rounds, arguments.quiet_s):
-                    spawns.append(spawn_limit_ms(arguments.chunks))
-                    chunks.append(
-                        run_chunks(farm, f"one {number}", arguments.chunks) / arguments.chunks * 1e3
-                    )
-                over = median([chunk - spawn for chunk, spawn in zip(chunks, spawns, strict=True)])
-                report.emit("agent.spawn_limit", median(spawns), "ms", "posix_spawn and wait", spread(spawns))
-                report.emit("agent.chunk", median(chunks), "ms", "lease to result on disk", spread(chunks))
-                caps = cap_words(over, CHUNK_MUST_MS, CHUNK_GOAL_MS)
-                report.emit("agent.overhead", over, "ms", "a chunk, over a bare spawn", *caps)
-                measure_idle(report, launcher, arguments.idle_s)
-        with BenchFarm(folder, 0) as farm:
-            farm.start()
-            with running_agents(farm, 2) as launcher:
-                run_chunks(farm, "warm", 50)
-                measure_two(report, farm, launcher, arguments)
+        if arguments.only != "two":
+            measure_one(report, folder, arguments)
+        if arguments.only != "one":
+            with BenchFarm(folder, 0) as farm:
+                farm.start()
+                with running_agents(farm, 2) as launcher:
+                    run_frames(farm, "warm", 50)
+                    measure_two(report, farm, launcher, arguments)
     report.close()
 
 

@@ -199,7 +199,9 @@ class BenchFarm:
         return [*_audit_rows(self.places.database, units), *_audit_state(self.places.database, units)]
 
 
-def job_file(name: str, frames: int, *, project: str = "demo", priority: int = 50, chunk: int = 1) -> bytes:
+def job_file(
+    name: str, frames: int, *, project: str = "demo", priority: int = 50, chunk: int | str = 1
+) -> bytes:
     """A job of frames without outputs, for the command renderer."""
     step = {
         "name": "work",

@@ -46,7 +46,7 @@ class AgentOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         drain_on_term: On SIGTERM finish what runs (else it is given back at once).
         exit_grace_s: How long a program may take to end once all its frames are done.
         preview_px: Longest edge of previews, 0 = none.
-        update_command: Argument list that updates this software, ``{version}`` = version to get; empty = none.
+        update_command: Argument list that updates this software, ``{version}`` = the version; empty = none.
         update_timeout_s: How long that command may take.
         log_level: Least severe kind of message logged.
         damage_frame: FAULT INJECTION for the demo and tests: cuts this frame's files before each check.

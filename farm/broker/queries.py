@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress, islice
 
 import farm
+from farm.broker.estimates import estimate_reply
 from farm.broker.reasons import why_reply
 from farm.broker.setting import policy_reply
 from farm.broker.state import BrokerState
@@ -22,6 +23,7 @@ from farm.protocol.client import (
     AttemptRow,
     AttemptsReply,
     AttemptsReq,
+    EstimateReq,
     FramesReply,
     FramesReq,
     HistoryReply,
@@ -70,6 +72,9 @@ def answer(s: BrokerState, request: Request, role: Role, user: str) -> object:
     if isinstance(request, HistoryReq):
         check_allowed(role, "job", user=user, owner="")
         return _history(s, request)
+    if isinstance(request, EstimateReq):
+        check_allowed(role, "estimate", user=user, owner="")
+        return estimate_reply(s, request, role, user)
     if isinstance(request, PolicyReq):
         check_allowed(role, "policy", user=user, owner="")
         return policy_reply(s, request)

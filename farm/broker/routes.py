@@ -98,7 +98,12 @@ class Routes:
         elif session.node_id:
             handler = self._on.get(type(message))
             if handler is not None:
-                self._guarded(session, lambda: handler(session, message))
+                try:
+                    handler(session, message)
+                except StorageError:
+                    raise
+                except Exception as error:  # the turn holds what other agents said: it must not fall with one
+                    self._cannot_take(session, error)
         elif isinstance(message, Request):
             self._request(session, message)
 
@@ -107,19 +112,22 @@ class Routes:
 
         The turn holds what other agents said: it must not fall with the words of one.
         """
-        s = self._s
         try:
             work()
         except StorageError:
             raise
-        except OvercrankError as error:
+        except Exception as error:
+            self._cannot_take(session, error)
+
+    def _cannot_take(self, session: BrokerSession, error: Exception) -> None:
+        """Ends the session of an agent whose message could not be taken, and tells it why."""
+        s = self._s
+        if isinstance(error, OvercrankError):
             reason = error.message
             log.warning("bad-message node=%d reason=%s", session.node_id, reason)
-        except Exception as error:
-            reason = f"the broker could not take a message of this agent: {type(error).__name__}"
-            log.exception("message-failed node=%d", session.node_id)
         else:
-            return
+            reason = f"the broker could not take a message of this agent: {type(error).__name__}"
+            log.error("message-failed node=%d", session.node_id, exc_info=error)
         s.drop(session.routing_id)
         s.outbound.reply(session.routing_id, RefusedMsg("error", reason, "see the broker's log"))
 

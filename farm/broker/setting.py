@@ -1,7 +1,7 @@
 """Requests that change settings: of a job or step, and the farm's policy.
 
-What belongs here: wire to event, and what only the sender's role decides.  What may not: whether the values are
-right, which the core knows.
+What belongs here: wire to event, and what only the sender's role decides.  What may not: whether the values
+are right, which the core knows.
 """
 
 from __future__ import annotations

@@ -157,19 +157,18 @@ def _wait(farm: Farm, console: Console, timeout_s: float, left: Callable[[list[w
 
 
 def _update(arguments: argparse.Namespace, console: Console) -> int:
+    from farm.model.nodeset import read_share
     from farm.protocol import client as wire
 
     if sum((bool(arguments.nodes), arguments.all, arguments.stop)) != 1:
         raise CallError("name nodes, or say --all or --stop", hint="farm node update --all --at-most 10%")
+    read_share(arguments.at_most, 1)
     with connect(arguments) as farm:
         if arguments.stop:
             reply = farm.node_act("node-update-stop", "", reason=arguments.reason)
         else:
             import msgspec
 
-            from farm.model.nodeset import read_share
-
-            read_share(arguments.at_most, 1)
             ask = wire.UpdateAsk(
                 nodes=tuple(arguments.nodes),
                 at_most=arguments.at_most,

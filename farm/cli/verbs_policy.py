@@ -1,7 +1,7 @@
 """The verbs about how the farm shares itself: policy, limits.
 
-What belongs here: the call and its words.  Which fields there are is ``farm.model.policy``, whether they may be
-changed, and by whom, is the broker's to say.
+What belongs here: the call and its words.  Which fields there are is ``farm.model.policy``, whether they
+may be changed, and by whom, is the broker's to say.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The verbs that change what a job asks for: set, and resubmit, which makes a new job of part of an old one.
 
-What belongs here: the call and its words.  Which fields there are is ``farm.model.edits``; whether a change may be
-made, and by whom, is the broker's to say.
+What belongs here: the call and its words.  Which fields there are is ``farm.model.edits``; whether a change
+may be made, and by whom, is the broker's to say.
 """
 
 from __future__ import annotations

@@ -299,8 +299,6 @@ class Held(Protocol):
     def tokens(self) -> dict[str, int]: ...
     @property
     def limits(self) -> tuple[tuple[str, int], ...]: ...
-    @property
-    def user(self) -> str: ...
 
 
 def reopen(
@@ -332,7 +330,6 @@ def reopen(
     elif attempt.kind is not _VERIFY:
         attempt.limits = step.limits
         attempt.disk_mib, attempt.tokens = step.resources.disk_mib, step.resources.tokens
-    attempt.user = held.user if held is not None else step.job.user
     if attempt.disk_mib:
         node.disk_free -= attempt.disk_mib
     if attempt.tokens:
@@ -376,7 +373,9 @@ def apply_result(farm: Farm, row: ResultRow) -> None:
             _drop_from_attempts(step, (unit,))
         if new != row.old:
             step.set_state(unit, new)
-        step.job.note_end(row.at_us)
+        job = step.job
+        if job.ended_us or not job.open_units:
+            job.note_end(row.at_us)
         if new == DONE:
             if attempt.kind is _RENDER or attempt.kind is _COPY:
                 attempt.useful_us += row.elapsed_us

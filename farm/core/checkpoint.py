@@ -75,7 +75,6 @@ class _OpenAttempt(msgspec.Struct, array_like=True):
     disk_mib: int
     tokens: dict[str, int]
     limits: tuple[tuple[str, int], ...]
-    user: str
     rate: int
     charged: int
 
@@ -181,7 +180,6 @@ def _open_attempt(attempt: Attempt) -> _OpenAttempt:
         attempt.disk_mib,
         attempt.tokens,
         attempt.limits,
-        attempt.user,
         attempt.rate,
         attempt.charged,
     )

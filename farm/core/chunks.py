@@ -146,6 +146,9 @@ def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
     """The next units of the step for this node, in the order they are to be rendered; empty: none for it."""
     wanted = step.spec.chunk
     parked, notes = step.parked, step.notes
+    if wanted == 1 and not parked and not notes and not step.job.scouting:
+        first = sequence.first_queued(step)
+        return (first,) if first >= 0 else ()
     adaptive = type(wanted) is not int
     if type(wanted) is int:
         most, budget = min(wanted, CHUNK_MOST), 0.0

@@ -405,8 +405,10 @@ def _units_text(step: Step, units: Iterable[int]) -> str:
     if step.frames is None:
         return step.address
     units = list(units)
+    if len(units) == 1:
+        return f"frame {step.frames.frame_at(units[0])} of {step.address}"
     few = format_indices(step.frames, units, most=6)
-    return f"frame{'s' * (len(units) > 1)} {few} of {step.address}"
+    return f"frames {few} of {step.address}"
 
 
 def _ended_text(step: Step, units: Iterable[int]) -> str:

@@ -1,8 +1,8 @@
 """What people change of a job or step after submit, and jobs that start by the clock.
 
-What belongs here: which fields can be set, the checks of the whole set before any of it is applied, the frames
-that come and go, and the waking of jobs whose time has come.  What may not: changing the state: that is done by
-``farm.core.apply`` from the rows made here, so that a replay does it again.
+What belongs here: which fields can be set, the checks of the whole set before any of it is applied, the
+frames that come and go, and the waking of jobs whose time has come.  What may not: changing the state: that
+is done by ``farm.core.apply`` from the rows made here, so that a replay does it again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,6 @@ from farm.model.frames import FrameRange
 from farm.model.jobs import StepSpec
 from farm.model.moment import read_moment
 from farm.model.paths import has_frame_token
-
 
 _NOT_DONE = (BLOCKED, QUEUED, RUNNING, FAILED, SKIPPED, CANCELED)
 
@@ -143,7 +142,7 @@ def _job_values(job: Job, values: dict[str, Any], now_us: int) -> dict[str, tupl
             for step in job.steps:
                 if 0 < most < step.resources.cores:
                     raise CallError(
-                        f"max_cores {most} is less than the {step.resources.cores} cores {step.address} asks for",
+                        f"max_cores {most} is below the {step.resources.cores} cores {step.address} asks for",
                         hint="0 is no cap",
                     )
             found[key] = (str(job.max_cores), str(most))

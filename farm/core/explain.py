@@ -464,7 +464,7 @@ class IdleAnswer(msgspec.Struct, frozen=True):
 def why_idle(farm: Farm, node: Node, now_us: int, most: int = 10) -> IdleAnswer:
     """Why a node does not take more work."""
     steps = sorted((step for shape in farm.busy.values() for step in shape.queue.each()), key=_key)
-    for waiting in (*farm.user_capped.values(), *(job.capped for job in farm.jobs.values())):
+    for waiting in (*(one.capped for one in farm.holders.values()), *(job.capped for job in farm.jobs.values())):
         steps += waiting.values()
     work = []
     for step in steps[:most]:

@@ -92,7 +92,8 @@ def _check_holdings(farm: Farm) -> None:
             tokens[name] = tokens.get(name, 0) + count
     for job in farm.jobs.values():
         _must(job.cores == cores.get(job.id, 0), f"J{job.id} counts {job.cores} cores held")
-    _must({u: n for u, n in users.items() if n} == farm.user_cores, "cores held by users do not add up")
+    for user, holder in farm.holders.items():
+        _must(holder.cores == users.get(user, 0), f"{user or 'nobody'} counts {holder.cores} cores held")
     for name, limit in farm.limits.items():
         _must(
             limit.used == tokens.get(name, 0),
@@ -126,7 +127,7 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
     _must(not open_units, f"{where}: units {open_units} are open though nobody wants them")
     _check_sequence(step)
     if step.leasable() and step.shape is not None:
-        kept_back = step.id in step.job.capped or step.id in farm.user_capped.get(step.job.user, {})
+        kept_back = step.id in step.job.capped or step.id in step.job.holder.capped
         if not kept_back:
             _must(step.line is not None, f"{where} has work but is not in the queue")
             _must(any(other is step for other in step.shape.queue.waiting()), f"{where} is not in its queue")
@@ -296,7 +297,6 @@ def digest(farm: Farm) -> str:
             attempt.limits,
             attempt.rate,
             attempt.charged,
-            attempt.user,
             attempt.started_us,
             attempt.charge_nano,
             attempt.useful_us,
@@ -334,7 +334,7 @@ def digest(farm: Farm) -> str:
     ]
     accounts = [(a.name, a.level, a.credit, a.used) for a in (*farm.projects.values(), *farm.users.values())]
     limits = sorted((n, x.used, x.total, sorted(x.nodes.items())) for n, x in farm.limits.items())
-    shares = (farm.share_origin_us, farm.half_life_us, accounts, limits, sorted(farm.user_cores.items()))
+    shares = (farm.share_origin_us, farm.half_life_us, accounts, limits, sorted((h.user, h.cores) for h in farm.holders.values()))
     verify = [(v.id, v.step_id, v.units, v.purpose, v.leased) for v in farm.verify.values()]
     numbers = (farm.seq, farm.next_job, farm.next_step, farm.next_attempt, farm.next_node)
     rest = (list(farm.lost.items()), sorted(farm.tokens.items()))

@@ -38,6 +38,8 @@ _STARTS_REMEMBERED = 32
 _GUESS_SPREAD = 0.3
 _GUESS_WEIGHT = 2.0
 _SLOWEST, _FASTEST = 1 / 64, 64.0
+#: How much a place is taken to be like the whole step, in frames.
+_PULL = 0.3
 
 
 class Pace:
@@ -102,7 +104,7 @@ def _smooth(counts: list[int], sums: list[float]) -> list[float]:
                 total += 0.25 * sums[near]
         if weight:
             known.append(place)
-        table.append((total + overall) / (weight + 1.0))
+        table.append((total + _PULL * overall) / (weight + _PULL))
     for place in range(PLACES):
         if place not in known:
             before = [one for one in known if one < place]

@@ -1,7 +1,8 @@
 """What can never run, said when a job is submitted instead of shown as waiting for ever.
 
-What belongs here: the farm's policy and its nodes held against what a job asks for.  What may not: whether there
-is room now (``farm.core.match``): a node that is offline or drained counts, one that was forgotten does not.
+What belongs here: the farm's policy and its nodes held against what a job asks for.  What may not: whether
+there is room now (``farm.core.match``): a node that is offline or drained counts, one that was forgotten
+does not.
 """
 
 from __future__ import annotations
@@ -121,7 +122,8 @@ def _check_nodes(nodes: list[Node], spec: JobSpec, index: int, app: str, whole: 
         near = next((node for node in nodes if not refusal(easier, node)), None)
         if near is not None:
             raise JobFileError(
-                f"step {step.name!r}: no node can take it: nearest is {near.name}, which {refusal(shape, near)}",
+                f"step {step.name!r}: no node can take it: "
+                f"nearest is {near.name}, which {refusal(shape, near)}",
                 f"{where}.{field}",
                 hint=_HINT,
             )

@@ -7,6 +7,7 @@ are scouts (``farm.core.work``).
 from __future__ import annotations
 
 from farm.core.apply import BLOCKED, DONE, FAILED, QUEUED, RUNNING, apply_job_state
+from farm.core.forecast import job_forecast
 from farm.core.outcome import Outcome
 from farm.core.rows import JobStateRow
 from farm.core.state import Farm, Job, Step
@@ -58,23 +59,23 @@ def _reason(farm: Farm, job: Job, left: int, now_us: int) -> str:
         done += sum(step.state[unit] == DONE for unit in step.scouts)
         failed += sum(step.state[unit] == FAILED for unit in step.scouts)
     told = f"{done} scout frames are done" + (f", {failed} failed" if failed else "")
-    return f"{told}; {left} frames are left: {_estimate(farm, job, now_us)}; `farm resume J{job.id}` renders them"
+    takes = _estimate(farm, job, now_us)
+    return f"{told}; {left} frames are left: {takes}; `farm resume J{job.id}` renders them"
 
 
 def _estimate(farm: Farm, job: Job, now_us: int) -> str:
     """What the rest will take, in words: from the mean of the frames that are done."""
-    core_us = nano = mean_us = known = 0
+    core_us = busy_us = known = 0
     for step in job.steps:
-        if not step.done_timed:
-            continue
-        left = sum(step.counts[: RUNNING + 1])
-        mean = step.busy_us // step.done_timed
-        known, mean_us = known + step.done_timed, mean_us + step.busy_us
-        core_us += mean * left * max(1, step.resources.cores)
-        nano += (step.spend_nano - step.waste_nano) * left // step.done_timed
+        if step.done_timed:
+            left = sum(step.counts[: RUNNING + 1])
+            core_us += step.busy_us // step.done_timed * left * max(1, step.resources.cores)
+            known, busy_us = known + step.done_timed, busy_us + step.busy_us
     if not known:
         return "none was timed, so what they will take is not known"
-    return (
-        f"{mean_us / known / 1e6:.1f} s a frame, about {core_us / 3.6e9:.2f} core-hours "
-        f"and {usd_text(nano)} USD more"
-    )
+    told = f"{busy_us / known / 1e6:.1f} s a frame, about {core_us / 3.6e9:.2f} core-hours more"
+    found = job_forecast(farm, job, now_us)
+    if found is None or found.cost_low_nano is None or found.cost_high_nano is None:
+        return told
+    low, high = usd_text(found.cost_low_nano), usd_text(found.cost_high_nano)
+    return f"{told}, {low} to {high} USD in all"

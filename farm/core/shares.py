@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from farm.core.order import Account, Queue
+from farm.core.work import Holder
 from farm.model.policy import Policy
 
 if TYPE_CHECKING:
@@ -92,6 +93,10 @@ def user_account(farm: Farm, project: str, user: str) -> Account:
 
 def join_accounts(farm: Farm, job: Job) -> None:
     """Points a job at the accounts it is charged to (new, or its project changed)."""
+    holder = farm.holders.get(job.user)
+    if holder is None:
+        holder = farm.holders[job.user] = Holder(job.user)
+    job.holder = holder
     job.project_account = project_account(farm, job.project)
     job.user_account = user_account(farm, job.project, job.user)
 
@@ -185,7 +190,7 @@ def hold(farm: Farm, attempt: Attempt) -> None:
     """Counts what an attempt holds of caps and limits."""
     job, cores = attempt.step.job, attempt.cores
     job.cores += cores
-    farm.user_cores[attempt.user] = farm.user_cores.get(attempt.user, 0) + cores
+    job.holder.cores += cores
     if attempt.limits:
         for name, count in attempt.limits:
             _take(limit_named(farm, name), attempt.node.id, count)
@@ -195,20 +200,14 @@ def release(farm: Farm, attempt: Attempt) -> None:
     """Gives back what an attempt held; what waited for it queues again."""
     job, cores = attempt.step.job, attempt.cores
     job.cores -= cores
-    left = farm.user_cores.get(attempt.user, 0) - cores
-    if left > 0:
-        farm.user_cores[attempt.user] = left
-    else:
-        farm.user_cores.pop(attempt.user, None)
+    job.holder.cores -= cores
     if attempt.limits:
         for name, count in attempt.limits:
             _give(limit_named(farm, name), attempt.node.id, count)
     if job.capped:
         wake(farm, job.capped)
-    if farm.user_capped:
-        waiting = farm.user_capped.get(attempt.user)
-        if waiting:
-            wake(farm, waiting)
+    if job.holder.capped:
+        wake(farm, job.holder.capped)
 
 
 def wake(farm: Farm, waiting: dict[int, Step]) -> None:
@@ -222,8 +221,8 @@ def wake(farm: Farm, waiting: dict[int, Step]) -> None:
 
 def wake_all(farm: Farm) -> None:
     """Queues everything that any cap kept back (a cap was changed)."""
-    for waiting in list(farm.user_capped.values()):
-        wake(farm, waiting)
+    for holder in farm.holders.values():
+        wake(farm, holder.capped)
     for job in farm.jobs.values():
         if job.capped:
             wake(farm, job.capped)
@@ -243,7 +242,7 @@ def kept_back(farm: Farm, step: Step) -> str:
         return f"J{job.id} holds {job.cores} cores and may hold {most}"
     most = cap_of_user(farm.policy, job.user)
     if most:
-        held = farm.user_cores.get(job.user, 0)
+        held = job.holder.cores
         if held and held + cores > most:
             return f"{job.user or 'nobody'} holds {held} cores and may hold {most}"
     return ""
@@ -256,7 +255,7 @@ def keep_back(farm: Farm, step: Step) -> None:
     if job.max_cores and job.cores + max(1, step.resources.cores) > job.max_cores:
         job.capped[step.id] = step
     else:
-        farm.user_capped.setdefault(job.user, {})[step.id] = step
+        job.holder.capped[step.id] = step
 
 
 # ---------------------------------------------------------------- limits

@@ -14,7 +14,7 @@ import msgspec
 from farm.core.due import Due
 from farm.core.order import Account, Entry
 from farm.core.shares import Limit
-from farm.core.work import Attempt, Job, LostAttempt, Shape, Step, UnitNote, VerifyRequest
+from farm.core.work import Attempt, Holder, Job, LostAttempt, Shape, Step, UnitNote, VerifyRequest
 from farm.model.nodes import NodeFacts, NodeSettings
 from farm.model.policy import Policy
 from farm.model.resources import Resources
@@ -201,9 +201,8 @@ class Farm:
         self.projects: dict[str, Account] = {}
         self.users: dict[tuple[str, str], Account] = {}
         self.limits: dict[str, Limit] = {}
-        #: Cores a user's attempts hold; steps that their cap keeps back.
-        self.user_cores: dict[str, int] = {}
-        self.user_capped: dict[str, dict[int, Step]] = {}
+        #: What users' attempts hold, by user.
+        self.holders: dict[str, Holder] = {}
         self.half_life_us = int(self.policy.half_life_h * 3_600_000_000)
         self.share_origin_us = 0
         #: The weight of a charge now, see ``farm.core.shares.weight_now``.

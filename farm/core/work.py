@@ -107,6 +107,17 @@ class Shape:
         return self.queue.head()
 
 
+class Holder:
+    """What all attempts of one user hold, and the steps that the user's cap keeps back."""
+
+    __slots__ = ("capped", "cores", "user")
+
+    def __init__(self, user: str) -> None:
+        self.user = user
+        self.cores = 0
+        self.capped: dict[int, Step] = {}
+
+
 class Job:
     """A job.  ``open_units`` = blocked + queued + running units of all its steps."""
 
@@ -115,6 +126,7 @@ class Job:
         "capped",
         "cores",
         "ended_us",
+        "holder",
         "id",
         "max_cores",
         "open_units",
@@ -165,6 +177,7 @@ class Job:
         self.max_cores = spec.max_cores
         self.capped: dict[int, Step] = {}
         # Set by ``farm.core.shares.join_accounts``.
+        self.holder: Holder
         self.project_account: Account
         self.user_account: Account
 
@@ -646,7 +659,6 @@ class Attempt:
         "tokens",
         "units",
         "useful_us",
-        "user",
         "verify",
         "wasted",
     )
@@ -675,8 +687,7 @@ class Attempt:
         self.disk_mib = 0
         self.tokens: dict[str, int] = {}
         self.limits: tuple[tuple[str, int], ...] = ()
-        #: Whose cap it counts for, core-ppm it holds, core-milliseconds charged to the accounts at the lease.
-        self.user = ""
+        #: Core-ppm it holds, core-milliseconds charged to the accounts at the lease.
         self.rate = 0
         self.charged = 0
         self.gpus: tuple[int, ...] = ()
@@ -688,6 +699,11 @@ class Attempt:
         #: Units its agent was asked to give back unless begun (not stored: after a restart it may be asked again).
         self.asked_back: frozenset[int] = _NOTHING
         self.verify: VerifyRequest | None = None
+
+    @property
+    def user(self) -> str:
+        """Whose work it is: whose cap it counts for, who judges its node."""
+        return self.step.job.user
 
     @property
     def address(self) -> str:

@@ -1,8 +1,8 @@
 """Which fields of a job and its steps can be changed after submit, and reading what people write for them.
 
-What belongs here: the one list of settable fields, and a step's record with some of them set, checked with the
-rest of its job.  What may not: what a change means for units that exist (``farm.core.edit``).  The command line
-uses it too, to submit part of a job again with other settings.
+What belongs here: the one list of settable fields, and a step's record with some of them set, checked with
+the rest of its job.  What may not: what a change means for units that exist (``farm.core.edit``).  The
+command line uses it too, to submit part of a job again with other settings.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ def changed_step(job: JobSpec, index: int, values: Mapping[str, Any]) -> StepSpe
     """A step's record with these fields set, checked with the rest of the job.
 
     Args:
-        job: The job.
-        index: Which step of it.
-        values: Values by dotted key.  Text is read as what the field is: people type it.  A list is words with
+        job: The job. index: Which step of it. values: Values by dotted key.  Text is read as what the field
+        is: people type it.  A list is words with
             commas between, a table ``nuke=1,maya=2``; an empty value takes an entry of a table away.
 
     Raises:

@@ -230,6 +230,10 @@ class Farm:
         """Sets fields of a job or a step: all of them, or none when one is wrong."""
         return self.act("set", address, msgspec.json.encode(values).decode(), reason=reason)
 
+    def estimate(self, job: bytes) -> wire.EstimateReply:
+        """What a job file (JSON) would take if it were submitted now; submits nothing."""
+        return self._ask(wire.EstimateReq, wire.EstimateReply, job=job)
+
     def policy(self) -> wire.PolicyReply:
         """The farm's policy, and what its limits hold now."""
         return self._ask(wire.PolicyReq, wire.PolicyReply)

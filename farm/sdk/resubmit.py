@@ -1,7 +1,7 @@
 """A new job made of part of an old one: some of its steps or frames, with other settings if need be.
 
-What belongs here: cutting a job file down so that it can be submitted by itself.  What must not: asking the farm
-for anything, and sending.
+What belongs here: cutting a job file down so that it can be submitted by itself.  What must not: asking the
+farm for anything, and sending.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def part_of_job(
 ) -> JobSpec:
     """The job file of a part of a job, without its token, pause, start and scouting.
 
-    What a step reads of a step that stays behind becomes a path; what it waits for becomes a wait for the old job.
+    What a step reads of a step that stays behind becomes a path; what it waits for becomes a wait for the
+    old job.
 
     Args:
         old: The job.

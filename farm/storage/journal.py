@@ -201,6 +201,13 @@ def _bounds(text: str) -> tuple[int, int]:
     return min(units), max(units)
 
 
+def span_of(row: Any) -> tuple[int, int] | None:
+    """First and last unit a row names itself, None when it names none."""
+    if type(row) is ResultRow:
+        return (row.unit, row.unit) if row.unit >= 0 else None
+    return _bounds(row.units) if type(row) is LeaseRow or type(row) is BulkRow else None
+
+
 def concerning(rows: Iterable[Told], low: int, high: int) -> list[Told]:
     """Rows that concern units from ``low`` to ``high``, with all results of the attempts they were leased to.
 

@@ -208,6 +208,19 @@ class PostgresStore(SqlStore):
                 db.close()
 
 
+class PostgresReader(PostgresStore):
+    """A farm's database, read while a broker may be writing it: one moment of it, and no changes."""
+
+    def _take_lock(self, wait_s: float) -> None:
+        """Needs none."""
+
+    def _bring_up_to_date(self) -> None:
+        self._opened().execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
+        self._refuse(StorageError(f"{self.label} was opened for reading"))
+
+
 def connect(url: str, connect_s: int = 10) -> psycopg.Connection[Any]:
     """A connection that notices a dead server."""
     return driver().connect(  # type: ignore[no-any-return]

@@ -39,7 +39,7 @@ class ServerLedger(Ledger):
         copied |= {"journal": ("id", "blob"), "segments": ("id", "blob")}
         with (
             self._server.connection(self._name) as server,
-            contextlib.closing(sqlite3.connect(":memory:")) as db,
+            contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as db,
         ):
             server.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             for name, columns in copied.items():

@@ -174,8 +174,36 @@ def test_what_no_node_can_take_is_refused_at_submit(
     early = house.admin.submit(job)
     assert "no node yet" in early.warnings[0]
     with agent:
-        with pytest.raises(JobFileError, match="asks for 3 cores, the largest node \\(hand\\) has 2"):
+        with pytest.raises(JobFileError, match=r"asks for 3 cores, the largest node \(hand\) has 2"):
             house.admin.submit(job)
         forced = house.admin.submit(job, force=True)
         assert "asks for 3 cores" in forced.warnings[0]
         assert house.job(forced.job).state == "queued"
+
+
+def test_an_estimate_comes_from_work_like_it_and_submits_nothing(
+    hand: tuple[Farmhouse, HandAgent], tmp_path: Path
+) -> None:
+    house, agent = hand
+    job = job_file(_step(str(tmp_path), "1-4"), user="root")
+    with agent:
+        agent.beat()
+        eventually(lambda: [row.name for row in house.nodes()] == ["hand"], "the node is known")
+        nothing = house.admin.estimate(job)
+        assert (nothing.frames, nothing.unknown, nothing.low_s) == (4, ("render",), None)
+        assert not house.admin.jobs().jobs
+        number = house.admin.submit(job).job
+        told: set[int] = set()
+        while len(told) < 4:
+            lease = next(one for one in agent.wait_lease(len(told) + 1) if one.attempt not in told)
+            agent.report(lease)
+            told.add(lease.attempt)
+        house.wait_job(number)
+        known = house.admin.estimate(job_file(_step(str(tmp_path), "1-400"), user="root"))
+        assert known.frames == 400
+        assert known.unknown == ()
+        assert known.low_s is not None
+        assert known.high_s is not None
+        assert known.low_s <= known.high_s
+        assert known.cost_low_nano is not None
+        assert len(house.admin.jobs().jobs) == 1

@@ -1,7 +1,7 @@
-"""What units wait for, and the order they are leased in, written down once more from job files and maps alone.
+"""What units wait for, and the order they are leased in, once more, from job files and maps alone.
 
-What belongs here: the rules people read, in the plainest form there is.  What may not: anything of the core's own
-bookkeeping of edges, cursors or counts.
+What belongs here: the rules people read, in the plainest form there is.  What may not: anything of the
+core's own bookkeeping of edges, cursors or counts.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class Truth:
         elif (
             state == UnitState.DONE and waits and before.get(step.id, b"")[unit : unit + 1] == bytes([state])
         ):
-            # Only what was marked done, or was there before, may be done without its needs: never what had them.
+            # Only what was marked done, or was there before, may be done without: never what had its needs.
             try:
                 had = all(word == "met" for word in verdicts(farm, step, unit, before))
             except (KeyError, IndexError):

@@ -74,7 +74,7 @@ def moment(at_us: int) -> str:
 def make_after(
     rng: random.Random, driver: Driver, before: list[StepSpec], name: str, *, single: bool
 ) -> tuple[str | AfterSpec, ...]:
-    """What a random step waits for: earlier steps, itself, other jobs; as a whole or by frame; every policy."""
+    """What a random step waits for: earlier steps, itself, other jobs, as a whole or by frame."""
     found: list[str | AfterSpec] = []
 
     def policy() -> Any:

@@ -119,6 +119,7 @@ class FakeBroker:
         self.policy = Policy()
         self.limits: tuple[wire.LimitRow, ...] = ()
         self.role = "admin"
+        self.estimated: dict[str, Any] = {"frames": 0}
         self.tokens: dict[str, int] = {}
         self.logs: dict[tuple[int, str, int], tuple[bytes, bool]] = {}
         self.previews: dict[tuple[int, str, int], bytes] = {}
@@ -195,6 +196,9 @@ class FakeBroker:
         number = self.tokens.setdefault(token, len(self.tokens) + 1)
         self.specs[number] = request.job
         return wire.SubmitReply(id=request.id, job=number, warnings=self.warnings, again=again)
+
+    def _on_EstimateReq(self, request: wire.EstimateReq) -> Any:  # noqa: N802
+        return wire.EstimateReply(id=request.id, **self.estimated)
 
     def _on_PolicyReq(self, request: wire.PolicyReq) -> Any:  # noqa: N802
         whole = msgspec.json.encode(self.policy)

@@ -1,4 +1,4 @@
-"""`farm set`, `resubmit`, `policy`, `limits` and the new words of `submit`: what is sent, printed and refused."""
+"""`farm set`, `resubmit`, `policy`, `limits`, `estimate`, words of `submit`: sent, printed, refused."""
 
 from __future__ import annotations
 
@@ -371,3 +371,46 @@ def test_limits(broker: FakeBroker, run: Run) -> None:
     assert "J12/comp" in lines[1]
     assert "not named" in lines[2]
     assert run("limits", "--json").json["limits"][1]["total"] is None
+
+
+# -- estimate ----------------------------------------------------------------------------------------
+
+
+def test_estimate_prints_ranges_and_submits_nothing(broker: FakeBroker, run: Run, tmp_path: Path) -> None:
+    broker.estimated = {
+        "frames": 9,
+        "low_s": 60.0,
+        "high_s": 120.0,
+        "cost_low_nano": 10**8,
+        "cost_high_nano": 2 * 10**8,
+        "unknown": ("film",),
+        "warnings": ("unknown key x",),
+    }
+    result = run("estimate", write_job(tmp_path))
+    assert result.code == 0, result.err
+    assert result.out.splitlines() == [
+        "frames  9",
+        "time    1 m 00 s to 2 m 00 s",
+        "cost    0.100000 to 0.200000 USD",
+        "without film: nothing like that was rendered here yet",
+    ]
+    assert "unknown key x" in result.err
+    document = run("estimate", write_job(tmp_path), "--json").json
+    assert (document["time_low_s"], document["cost_high_usd"]) == (60.0, "0.200000")
+    assert all(isinstance(request, wire.EstimateReq) for request in broker.requests)
+
+
+def test_estimate_says_that_nothing_is_known_and_what_would_tell(
+    broker: FakeBroker, run: Run, tmp_path: Path
+) -> None:
+    broker.estimated = {"frames": 9, "unknown": ("beauty", "film")}
+    out = run("estimate", write_job(tmp_path)).out
+    assert "neither time nor cost is known" in out
+    assert "--scout 3" in out
+    assert run("estimate", write_job(tmp_path), "--json").json["time_low_s"] is None
+
+
+def test_estimate_says_when_no_node_could_do_it(broker: FakeBroker, run: Run, tmp_path: Path) -> None:
+    broker.estimated = {"frames": 9}
+    out = run("estimate", write_job(tmp_path)).out
+    assert "time    unknown: no node in service can take it" in out

@@ -1,4 +1,4 @@
-"""Waiting frame by frame, for other jobs, for one's own earlier frames; and what a failure means for what waits."""
+"""Waiting by frame, for other jobs, for one's own earlier frames; what a failure means for what waits."""
 
 from __future__ import annotations
 
@@ -324,9 +324,13 @@ def test_an_archived_job_is_not_waited_for() -> None:
 # ---------------------------------------------------------------- failure
 
 
-@pytest.mark.parametrize(("policy", "expected"), [("wait", "BQ"), ("go", "QQ"), ("skip", "SQ"), ("cancel", "CQ")])
+@pytest.mark.parametrize(
+    ("policy", "expected"), [("wait", "BQ"), ("go", "QQ"), ("skip", "SQ"), ("cancel", "CQ")]
+)
 @pytest.mark.parametrize("how", ["fail", "cancel"])
-def test_what_a_lost_frame_means_for_the_frame_that_waits_for_it(policy: Any, expected: str, how: str) -> None:
+def test_what_a_lost_frame_means_for_the_frame_that_waits_for_it(
+    policy: Any, expected: str, how: str
+) -> None:
     rig = pair("1-2", "1-2", on_failure=policy)
     leases = rig.dispatch()
     if how == "fail":

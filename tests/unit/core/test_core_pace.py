@@ -44,13 +44,12 @@ def test_frames_that_cost_more_towards_the_end_are_expected_to() -> None:
     rig.join()
     rig.submit(step(frames="1-160"))
     beauty = rig.step("J1/beauty")
-    for frame in range(160):
+    for _ in range(160):
         lease = rig.lease()
         if lease.units[0] % 20 < 10:  # every other stretch of the shot stays unknown
             finish(rig, lease, 10.0 + lease.units[0])
         else:
             rig.fail(lease, "config")
-        assert frame == lease.units[0] or beauty.node_failures
         if rig.job().paused:
             rig.act("resume", "J1")
     for unit in range(0, 160, 7):

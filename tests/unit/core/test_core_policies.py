@@ -119,9 +119,7 @@ def test_the_row_holds_the_whole_policy() -> None:
     st.dictionaries(st.sampled_from(["nuke", "v.ray"]), st.integers(0, 99), max_size=2),
     st.booleans(),
 )
-def test_what_is_shown_can_be_set_again(
-    users: dict[str, int], limits: dict[str, int], copies: bool
-) -> None:
+def test_what_is_shown_can_be_set_again(users: dict[str, int], limits: dict[str, int], copies: bool) -> None:
     policy = Policy(
         users=users,
         limits={name: LimitRule(total=total) for name, total in limits.items()},

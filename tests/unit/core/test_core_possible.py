@@ -65,7 +65,11 @@ def rig_with(policy: Policy | None = None) -> Rig:
             "nearest is bee, which is in pool (none), not film",
         ),
         ({"site": "mars"}, "steps[0].site", "is at site local, not mars"),
-        ({"attributes": {"rack": "r9"}}, "steps[0].attributes", "nearest is ant, which has no attribute rack"),
+        (
+            {"attributes": {"rack": "r9"}},
+            "steps[0].attributes",
+            "nearest is ant, which has no attribute rack",
+        ),
         ({"renderer": "nuke"}, "steps[0]", "ant does not run the renderer nuke; bee does not"),
     ],
 )
@@ -84,7 +88,7 @@ def test_what_no_node_can_take_is_refused(fields: dict[str, Any], place: str, wo
 
 def test_a_version_nobody_has_is_refused() -> None:
     rig = rig_with()
-    with pytest.raises(JobFileError, match="has blender 4.2.3, not >=5"):
+    with pytest.raises(JobFileError, match=r"has blender 4\.2\.3, not >=5"):
         submit(rig, step(renderer="blender", version=">=5"), apps=("blender",))
 
 

@@ -323,6 +323,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
         "broker",
         {"type": "act", "id": 7, "action": "priority", "address": "J12", "value": "75", "reason": "client"},
     ),
+    "estimate": ("broker", {"type": "estimate", "id": 17, "job": b'{"overcrank_job": 1}'}),
     "policy": ("broker", {"type": "policy", "id": 15}),
     "policy-set": (
         "broker",
@@ -384,6 +385,20 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "attempts-are": ("client", {"type": "attempts-are", "id": 5, "attempts": [ATTEMPT_ROW]}),
     "history-is": ("client", {"type": "history-is", "id": 6, "rows": [HISTORY_ROW]}),
     "acted": ("client", {"type": "acted", "id": 7, "changed": 4, "message": "4 units canceled"}),
+    "estimated": (
+        "client",
+        {
+            "type": "estimated",
+            "id": 17,
+            "frames": 100,
+            "low_s": 60.5,
+            "high_s": None,
+            "cost_low_nano": 10**9,
+            "cost_high_nano": None,
+            "unknown": ["film"],
+            "warnings": ["unknown key x"],
+        },
+    ),
     "policy-is": (
         "client",
         {

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from farm.model.errors import CallError, FrameRangeError, NotBuiltYet
-from farm.model.jobs import JobSpec
+from farm.model.jobs import AfterSpec, JobSpec
 from farm.sdk.jobfile import check_job_here
 from farm.sdk.submit_inputs import make_job
 from farm.sdk.submit_options import SubmitOptions
@@ -266,3 +266,40 @@ def test_files_of_later_versions_are_refused_by_name(folder: Path, name: str) ->
     (folder / name).touch()
     with pytest.raises(NotBuiltYet, match=f"{name}: .* not built yet"):
         make(folder, file=name, frames="1", output="out")
+
+
+def test_what_a_job_waits_for_and_its_order_are_its_first_steps(folder: Path) -> None:
+    words = {"file": "scene.blend", "frames": "1-4", "output": "f.mp4"}
+    job = make(
+        folder,
+        **words,
+        order="coarse:2",
+        after=("J12/sim", "j13"),
+        frame_by_frame=True,
+        offset=-1,
+        on_failure="go",
+    )
+    first, film = job.steps
+    assert first.order == "coarse:2"
+    assert first.after == (
+        AfterSpec(step="sim", job="J12", frames=True, offset=-1, on_failure="go"),
+        AfterSpec(job="J13", frames=True, offset=-1, on_failure="go"),
+    )
+    assert (film.after, film.order) == (("render",), "forward")
+    assert make(folder, **words, after=("J12",)).steps[0].after == (AfterSpec(job="J12"),)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"after": ("beauty",)}, "is not an address"),
+        ({"after": ("J12/beauty/3",)}, "say a job or a step"),
+        ({"frame_by_frame": True}, "--frame-by-frame goes with --after"),
+        ({"on_failure": "go"}, "--on-failure goes with --after"),
+        ({"after": ("J12",), "offset": 1}, "--offset goes with --frame-by-frame"),
+        ({"order": "sideways"}, "is not an order"),
+    ],
+)
+def test_waiting_that_makes_no_sense_is_refused(folder: Path, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(CallError, match=words):
+        make(folder, file="scene.blend", frames="1-4", output="out", **options)
