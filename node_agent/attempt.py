@@ -182,7 +182,7 @@ class Attempt:
         poll.register(book.signals.fd, select.POLLIN)
         while True:
             book.take_dropped()
-            if self.held.stop or not self.held.open_units():
+            if self.held.stop or not self.held.open:
                 return
             poll.poll()
             book.signals.clear()
@@ -212,7 +212,7 @@ class Attempt:
         if book.checking:
             book.checker.finish()
             with desk.lock:
-                if held.open_units():
+                if held.open:
                     desk.machine.stop_one(held.attempt, "not rendered")
                 while not book.checker.ended:
                     book.signals.changed.wait()

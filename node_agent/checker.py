@@ -133,7 +133,7 @@ class Checker:
                     self._busy = True
                     queued = self._queue.popleft()
                     return lambda: self._check(queued)
-                if self._over and not self._held.open_units():
+                if self._over and not self._held.open:
                     return None
                 self._signals.changed.wait()
 
@@ -248,7 +248,7 @@ class Checker:
                 return
             # The last unit's report travels with the closing one, which is due once its program has
             # ended: it can then say that the program crashed after its work was done.
-            hold_back = not held.open_units()
+            hold_back = not held.open
             if hold_back:
                 self.last.append(report)
         if not hold_back:

@@ -227,10 +227,13 @@ class Desk:
 
     def take_dropped(self, held: Held) -> list[UnitReport]:
         """Ends the units the broker takes back, except those in the hands of the checker."""
+        if not held.unwanted:
+            return []
         with self.lock:
             found = []
-            for unit in held.units.values():
-                if unit.dropped and unit.phase not in (Phase.CHECKING, Phase.PUBLISHING, Phase.SETTLED):
+            for index in sorted(held.unwanted):
+                unit = held.units[index]
+                if unit.phase not in (Phase.CHECKING, Phase.PUBLISHING, Phase.SETTLED):
                     self.machine.settle(held.attempt, unit.index)
                     found.append(UnitReport(unit.index, RELEASED, "", unit.dropped))
             return found
@@ -255,7 +258,7 @@ class Desk:
             )
         with self.lock:
             if closed:
-                if held.open_units():
+                if held.open:
                     raise IllegalMove(f"attempt {attempt} still has units without an outcome")
                 self.machine.close(attempt, kept)
                 os.close(self._signals.pop(attempt).fd)

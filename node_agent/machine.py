@@ -8,7 +8,7 @@ the machine is suspended).  ``node_agent.desk`` guards one of these with a lock.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -88,6 +88,9 @@ class Held(msgspec.Struct, gc=False):
         fence_us: When the last heartbeat was sent whose answer named this attempt; None before.
         supersedes: Names of attempts' folders to empty before anything is published.
         asked: Units were dropped or wished back since whoever runs the program last looked.
+        by_frame: The same units by frame number (None: the first of a single step).
+        unwanted: Units dropped that have no outcome yet, by index.
+        settled: How many units have an outcome: a chunk of a thousand frames is not looked through for each.
     """
 
     lease: LeaseMsg
@@ -98,6 +101,13 @@ class Held(msgspec.Struct, gc=False):
     fence_us: int | None = None
     supersedes: tuple[str, ...] = ()
     asked: bool = False
+    by_frame: dict[int | None, Unit] = {}
+    unwanted: set[int] = set()
+    settled: int = 0
+
+    def __post_init__(self) -> None:
+        for unit in self.units.values():
+            self.by_frame.setdefault(unit.frame, unit)
 
     @property
     def attempt(self) -> int:
@@ -112,16 +122,26 @@ class Held(msgspec.Struct, gc=False):
         """
         return self.lease.ask or self.lease.kind == AttemptKind.COPY
 
+    @property
+    def open(self) -> bool:
+        """Whether any unit has no reported outcome."""
+        return self.settled < len(self.units)
+
     def open_units(self) -> list[Unit]:
         """Units without a reported outcome, in leased order."""
         return [unit for unit in self.units.values() if unit.phase is not Phase.SETTLED]
 
     def unit_of(self, frame: int | None) -> Unit | None:
         """The unit of a frame number (None: the unit of a single step)."""
-        for unit in self.units.values():
-            if unit.frame == frame:
-                return unit
-        return None
+        return self.by_frame.get(frame)
+
+    def units_of(self, frames: Sequence[int]) -> list[Unit]:
+        """Units without a reported outcome: those of these frames, () = all, in leased order."""
+        if not frames or len(frames) >= len(self.units):
+            wanted = set(frames)
+            return [unit for unit in self.open_units() if not wanted or unit.frame in wanted]
+        found = [unit for frame in frames if (unit := self.by_frame.get(frame)) is not None]
+        return [unit for unit in found if unit.phase is not Phase.SETTLED]
 
 
 class Machine:
@@ -193,6 +213,7 @@ class Machine:
             if unit.phase is Phase.READY and unit.rejected:
                 continue
             unit.dropped = message.reason or "taken back"
+            held.unwanted.add(index)
             changed = held.asked = True
         return changed
 
@@ -209,9 +230,11 @@ class Machine:
 
     def take_back(self, attempt: int, index: int, *, begun: bool) -> None:
         """Answers the wish for a unit: it is dropped, or it has begun and goes on."""
-        unit = self.held[attempt].units[index]
+        held = self.held[attempt]
+        unit = held.units[index]
         if not begun and not unit.dropped:
             unit.dropped = unit.wish
+            held.unwanted.add(index)
         unit.wish = ""
 
     def welcome(self, keep: Collection[int], ttl_us: int) -> list[Held]:
@@ -292,6 +315,8 @@ class Machine:
         Raises:
             IllegalMove: The table of moves does not allow it.
         """
+        if phase is Phase.SETTLED:
+            raise IllegalMove("a unit ends by settle()")
         self._move(self.held[attempt].units[index], phase)
 
     def verified(self, attempt: int, index: int, files: tuple[FileFacts, ...], *, ask: bool) -> None:
@@ -347,12 +372,14 @@ class Machine:
         if held is None or held.units[index].phase is Phase.SETTLED:
             return False
         self._move(held.units[index], Phase.SETTLED)
+        held.settled += 1
+        held.unwanted.discard(index)
         return True
 
     def close(self, attempt: int, kept: tuple[int, ...] = ()) -> None:
         """Nothing of the attempt runs any more and its last report is written."""
         held = self.held[attempt]
-        if held.open_units():
+        if held.open:
             raise IllegalMove(f"attempt {attempt} still has units without an outcome")
         del self.held[attempt]
         if held.foreign:

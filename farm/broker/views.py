@@ -11,6 +11,7 @@ from farm.core import meter
 from farm.core.actions import find_units
 from farm.core.apply import DONE, FAILED, RUNNING, units_of
 from farm.core.dependencies import waits_for
+from farm.core.forecast import Forecast, Outlook, expected_frame_s
 from farm.core.match import why_nobody
 from farm.core.rows import BulkRow, LeaseRow, ResultRow
 from farm.core.state import Attempt, Farm, Job, Node, Step
@@ -24,6 +25,8 @@ from farm.protocol.client import AttemptRow, FrameRow, JobRow, NodeRow, SpendLin
 
 _FILES = msgspec.msgpack.Decoder(tuple[FileFacts, ...])
 _WORDS = [state.word for state in UnitState]
+#: Forecasts are made anew this often.
+FORECAST_EVERY_US = 1_000_000
 
 
 class Views:
@@ -40,6 +43,9 @@ class Views:
         #: Last progress by attempt id, and load by node id, as heartbeats told.
         self.progress: dict[int, AttemptProgress] = {}
         self.load: dict[int, NodeLoad] = {}
+        self._outlook: Outlook | None = None
+        self._outlook_us = 0
+        self._forecasts: dict[int, Forecast | None] = {}
 
     # -- jobs --
 
@@ -75,6 +81,7 @@ class Views:
             for attempt in step.attempts.values():
                 spend += self._charge(attempt, now_us)
         counts = job.counts()
+        ahead = self._forecast(job, now_us)
         return JobRow(
             job=job.id,
             name=job.spec.name,
@@ -86,7 +93,7 @@ class Views:
             submitted_us=job.submitted_us,
             started_us=job.started_us,
             ended_us=job.ended_us,
-            units=sum(counts),
+            units=sum(counts) - sum(step.left_out for step in job.steps),
             done=counts[DONE],
             failed=counts[FAILED],
             running=counts[RUNNING],
@@ -94,7 +101,23 @@ class Views:
             waste_nano=waste,
             archived=job.archived,
             steps=tuple(self.step_row(step) for step in job.steps) if steps else (),
+            eta_low_us=ahead.eta_low_us if ahead is not None else None,
+            eta_high_us=ahead.eta_high_us if ahead is not None else None,
+            cost_low_nano=ahead.cost_low_nano if ahead is not None else None,
+            cost_high_nano=ahead.cost_high_nano if ahead is not None else None,
+            not_estimated=ahead.unknown if ahead is not None else (),
         )
+
+    def _forecast(self, job: Job, now_us: int) -> Forecast | None:
+        """When a job will be done and at what cost; worked out once a second at most."""
+        if not job.open_units:
+            return None
+        if self._outlook is None or not 0 <= now_us - self._outlook_us < FORECAST_EVERY_US:
+            self._outlook, self._outlook_us = Outlook(self._farm, now_us), now_us
+            self._forecasts.clear()
+        if job.id not in self._forecasts:
+            self._forecasts[job.id] = self._outlook.job(job)
+        return self._forecasts[job.id]
 
     def _job_reason(self, job: Job) -> str:
         for step in job.steps:
@@ -126,6 +149,7 @@ class Views:
             mean_frame_s=mean_s,
             attempts=step.attempt_no,
             able=not nobody if waits else None,
+            expected_frame_s=expected_frame_s(step),
         )
 
     def _step_reason(self, step: Step) -> str:

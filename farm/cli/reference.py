@@ -33,8 +33,10 @@ job file or a file is at fault.
 
 _JOB = (
     '`{"job": "J12", "name", "user", "project", "priority", "state", "reason", "submitted", "started", "ended", '
-    '"units", "done", "failed", "running", "spend_usd", "waste_usd", "archived", "steps": [{"address", "name", "kind", '
-    '"renderer", "state", "reason", "frames", "units", "counts": {"queued": 2, ...}, "mean_frame_s", "attempts"}]}`'
+    '"units", "done", "failed", "running", "spend_usd", "waste_usd", "eta_low", "eta_high", "cost_low_usd", '
+    '"cost_high_usd", "not_estimated": ["stitch"], "archived", "steps": [{"address", "name", "kind", "renderer", '
+    '"state", "reason", "frames", "units", "counts": {"queued": 2, ...}, "mean_frame_s", "expected_frame_s", '
+    '"attempts"}]}`'
 )
 _ACTED = '`{"action", "results": [{"address", "changed", "message"}]}`'
 #: The JSON of each verb, in words.
@@ -104,8 +106,15 @@ _JSON = {
     "verify": '`{"files": [{"path", "ok", "size", "sha256", "frames", "warnings"} or {"path", "ok", "reason"}], "bad"}`',
     "compare": '`{"equal", "identical", "difference", "max_abs", "mean_abs", "psnr_db", "differing", "frames", "worst"}`',
     "stitch": '`{"path", "size", "sha256", "frames", "warnings", ...}`',
+    "policy": (
+        'show: `{"policy", "values": {"limits.nuke.total": "10", ...}, "limits"}`; set, load: `{"action", "changed", "message"}`; '
+        'history: `{"history": [{"at", "what", "old", "new", "reason", "who"}]}`'
+    ),
+    "limits": '`{"limits": [{"name", "total", "per", "used", "holders": {"kim": 2}, "waiting": ["J12/comp"]}]}`; total is null where the policy does not name it.',
+    "estimate": '`{"name", "frames", "time_low_s", "time_high_s", "cost_low_usd", "cost_high_usd", "unknown": ["film"], "warnings"}`; null where nothing is known.',
+    "resubmit": '`{"job": {"address", "number", "name", "farm"}, "again", "warnings"}`',
     "schema": "`schema job`: a JSON Schema. Else `{\"renderers\"}`, `{\"renderer\", \"params\"}` or `{\"options\"}`.",
-    **dict.fromkeys(("pause", "resume", "cancel", "retry", "skip", "mark-done", "archive", "priority"), _ACTED),
+    **dict.fromkeys(("pause", "resume", "cancel", "retry", "skip", "mark-done", "archive", "priority", "set"), _ACTED),
 }  # fmt: skip
 
 

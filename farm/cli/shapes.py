@@ -36,6 +36,7 @@ def step_shape(job: int, row: wire.StepRow) -> Shape:
         "units": row.units,
         "counts": counts_of(row.counts),
         "mean_frame_s": round(row.mean_frame_s, 6),
+        "expected_frame_s": round(row.expected_frame_s, 6),
         "attempts": row.attempts,
     }
 
@@ -59,6 +60,11 @@ def job_shape(row: wire.JobRow) -> Shape:
         "running": row.running,
         "spend_usd": usd_text(row.spend_nano),
         "waste_usd": usd_text(row.waste_nano),
+        "eta_low": iso_time(row.eta_low_us or 0),
+        "eta_high": iso_time(row.eta_high_us or 0),
+        "cost_low_usd": None if row.cost_low_nano is None else usd_text(row.cost_low_nano),
+        "cost_high_usd": None if row.cost_high_nano is None else usd_text(row.cost_high_nano),
+        "not_estimated": list(row.not_estimated),
         "archived": row.archived,
         "steps": [step_shape(row.job, step) for step in row.steps],
     }

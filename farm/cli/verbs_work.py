@@ -164,6 +164,19 @@ def _job(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def forecast_text(row: wire.JobRow) -> str:
+    """When a job will be done and what it will have cost, as ranges; "" where nothing is known."""
+    parts = []
+    if row.eta_low_us is not None and row.eta_high_us is not None:
+        parts.append(f"done between {time_text(row.eta_low_us)} and {time_text(row.eta_high_us)}")
+    if row.cost_low_nano is not None and row.cost_high_nano:
+        parts.append(f"cost {money_text(row.cost_low_nano)} to {money_text(row.cost_high_nano)} in all")
+    if not parts:
+        return ""
+    rest = f" (without {', '.join(row.not_estimated)})" if row.not_estimated else ""
+    return "expected: " + ", ".join(parts) + rest
+
+
 def show_job(console: Console, row: wire.JobRow) -> None:
     """Prints a job with its steps."""
     console.line(f"J{row.job} {row.name}: {row.state}" + (f" ({row.reason})" if row.reason else ""))
@@ -175,6 +188,9 @@ def show_job(console: Console, row: wire.JobRow) -> None:
     )
     waste = f", of it wasted {money_text(row.waste_nano)}" if row.waste_nano else ""
     console.line(f"  spent {money_text(row.spend_nano)}{waste}")
+    ahead = forecast_text(row)
+    if ahead:
+        console.line(f"  {ahead}")
     console.line()
     console.table(
         (

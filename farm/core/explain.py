@@ -350,10 +350,10 @@ def _ahead(farm: Farm, step: Step) -> tuple[int, float, bool]:
     return units, work_us, True
 
 
-def _key(step: Step) -> tuple[int, int, str, int, str, int, int, int]:
+def _key(step: Step) -> tuple[int, int, int, int, int, int, int, int]:
     job = step.job
     project, user = job.project_account, job.user_account
-    return (-job.priority, project.level, project.name, user.level, user.name, job.id, step.index, step.id)
+    return (-job.priority, project.level, project.number, user.level, user.number, job.id, step.index, step.id)
 
 
 def expected_share(farm: Farm, step: Step) -> float:

@@ -37,7 +37,7 @@ _LIKE_SCENE, _LIKE_USER = 0.25, 0.8
 #: Steps looked at to find one like another, newest first.
 _STEPS_LOOKED_AT = 5_000
 #: How much dearer frames may be where none was measured: shots grow towards their end more often than not.
-_BLIND = 0.8
+_BLIND = 0.6
 _US_PER_HOUR = 3.6e9
 
 
@@ -322,6 +322,19 @@ def job_forecast(farm: Farm, job: Job, now_us: int) -> Forecast | None:
 def estimate(farm: Farm, spec: JobSpec, now_us: int) -> Forecast | None:
     """What a job would take if it were submitted now; None when no step is like any of its."""
     return Outlook(farm, now_us).estimate(spec)
+
+
+def expected_frame_s(step: Step) -> float:
+    """Seconds a frame that is left is expected to take on a node of average speed, 0 = not known."""
+    if not pace.known(step):
+        return 0.0
+    table, state, units = step.pace.table(), step.state, step.units
+    total, frames = 0.0, 0
+    for place in range(pace.PLACES):
+        low, high = -(-place * units // pace.PLACES), -(-(place + 1) * units // pace.PLACES)
+        count = sum(state.count(one, low, high) for one in (_BLOCKED, _QUEUED, _RUNNING))
+        total, frames = total + count * table[place], frames + count
+    return total / frames / 1e6 if frames else 0.0
 
 
 # ---------------------------------------------------------------- times

@@ -332,7 +332,7 @@ def digest(farm: Farm) -> str:
         )
         for node in farm.nodes.values()
     ]
-    accounts = [(a.name, a.level, a.credit, a.used) for a in (*farm.projects.values(), *farm.users.values())]
+    accounts = [(a.name, a.level, a.credit, a.used, a.number) for a in (*farm.projects.values(), *farm.users.values())]
     limits = sorted((n, x.used, x.total, sorted(x.nodes.items())) for n, x in farm.limits.items())
     shares = (farm.share_origin_us, farm.half_life_us, accounts, limits, sorted((h.user, h.cores) for h in farm.holders.values()))
     verify = [(v.id, v.step_id, v.units, v.purpose, v.leased) for v in farm.verify.values()]

@@ -18,22 +18,25 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from farm.core.work import Step
 
-#: (-priority, project level, project, user level, user, job id, step index, step id, step): smaller goes first.
-Entry: TypeAlias = "tuple[int, int, str, int, str, int, int, int, Step]"
+#: (-priority, project's level and number, user's level and number, job id, step index, step id, step): smaller
+#: goes first.
+Entry: TypeAlias = "tuple[int, int, int, int, int, int, int, int, Step]"
 
 
 class Account:
     """Use of one project, or of one user within a project.
 
     Attributes:
+        number: Counts up as accounts come: of equal levels the older account goes first.
         level: Inflated core-milliseconds divided by the weight; only grows.
         credit: Inflated core-milliseconds charged too much, taken off the next charges.
     """
 
-    __slots__ = ("credit", "level", "name", "used", "weight")
+    __slots__ = ("credit", "level", "name", "number", "used", "weight")
 
-    def __init__(self, name: str, weight: int) -> None:
+    def __init__(self, name: str, weight: int, number: int) -> None:
         self.name = name
+        self.number = number
         self.weight = weight
         self.level = 0
         self.credit = 0
@@ -74,20 +77,20 @@ class Group:
         self.account = account
         self.tier = tier
         self.lines: dict[str, Line] = {}
-        self.heap: list[tuple[int, str, Line]] = []
+        self.heap: list[tuple[int, int, Line]] = []
         self.queued = False
 
     def head(self) -> Step | None:
         """The first step of the user who used least."""
         heap = self.heap
         while heap:
-            level, name, line = heap[0]
+            level, number, line = heap[0]
             step = line.head()
             if step is None:
                 line.queued = False
                 heappop(heap)
             elif line.account.level != level:
-                heapreplace(heap, (line.account.level, name, line))
+                heapreplace(heap, (line.account.level, number, line))
             else:
                 return step
         return None
@@ -101,19 +104,19 @@ class Tier:
     def __init__(self, priority: int) -> None:
         self.priority = priority
         self.groups: dict[str, Group] = {}
-        self.heap: list[tuple[int, str, Group]] = []
+        self.heap: list[tuple[int, int, Group]] = []
 
     def head(self) -> Step | None:
         """The first step of the project that used least."""
         heap = self.heap
         while heap:
-            level, name, group = heap[0]
+            level, number, group = heap[0]
             step = group.head()
             if step is None:
                 group.queued = False
                 heappop(heap)
             elif group.account.level != level:
-                heapreplace(heap, (group.account.level, name, group))
+                heapreplace(heap, (group.account.level, number, group))
             else:
                 return step
         return None
@@ -150,11 +153,11 @@ class Queue:
             self._stale = True
         if not line.queued:
             line.queued = True
-            heappush(group.heap, (line.account.level, job.user, line))
+            heappush(group.heap, (line.account.level, line.account.number, line))
             self._stale = True
         if not group.queued:
             group.queued = True
-            heappush(tier.heap, (group.account.level, job.project, group))
+            heappush(tier.heap, (group.account.level, group.account.number, group))
             self._stale = True
 
     def look_again(self) -> None:
@@ -185,9 +188,9 @@ class Queue:
                 self._best = (
                     negative,
                     group.account.level,
-                    group.account.name,
+                    group.account.number,
                     line.account.level,
-                    line.account.name,
+                    line.account.number,
                     found.job.id,
                     found.index,
                     found.id,
@@ -208,7 +211,7 @@ class Queue:
 
     def waiting(self) -> list[Step]:
         """Every step that waits here, in the order it would come now (for explanations, not for the hot path)."""
-        found: dict[int, tuple[tuple[int, int, str, int, str, int, int, int], Step]] = {}
+        found: dict[int, tuple[tuple[int, int, int, int, int, int, int, int], Step]] = {}
         for priority, tier in self._tiers.items():
             for group in tier.groups.values():
                 for line in group.lines.values():
@@ -217,9 +220,9 @@ class Queue:
                             key = (
                                 -priority,
                                 group.account.level,
-                                group.account.name,
+                                group.account.number,
                                 line.account.level,
-                                line.account.name,
+                                line.account.number,
                                 job_id,
                                 index,
                                 step_id,

@@ -73,7 +73,7 @@ def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
     entropy = Entropy(event.entropy)
     if farm.verify:
         _place_verify(farm, event.now_us, entropy, out)
-    now_us = event.now_us
+    now_us, kept = event.now_us, len(farm.reservations)
     later = _place_work(farm, now_us, entropy.draw, out, spread=True)
     if later:
         for step in later:
@@ -81,6 +81,9 @@ def dispatch(farm: Farm, event: DispatchEvent, out: Outcome) -> None:
                 step.shape.push(farm, step)
         if farm.buckets:
             _place_work(farm, now_us, entropy.draw, out, spread=False)
+    if len(farm.reservations) < kept and farm.buckets:
+        # A node that was kept for work that went elsewhere is free for what was refused it.
+        _place_work(farm, now_us, entropy.draw, out, spread=False)
     if farm.buckets and now_us >= farm.tail_due_us:
         tail.help(farm, now_us, entropy, lease_copy, out)
 

@@ -109,7 +109,8 @@ def review(farm: Farm, now_us: int, out: Outcome) -> None:
 
 def _order(step: Step) -> tuple[object, ...]:
     job = step.job
-    return (-job.priority, job.project_account.level, job.user_account.level, job.id, step.index, step.id)
+    project, user = job.project_account, job.user_account
+    return (-job.priority, project.level, project.number, user.level, user.number, job.id, step.index, step.id)
 
 
 def _note_waiting(farm: Farm, now_us: int) -> None:

@@ -78,7 +78,8 @@ def project_account(farm: Farm, project: str) -> Account:
     """The account of a project, made when it is new."""
     account = farm.projects.get(project)
     if account is None:
-        account = farm.projects[project] = Account(project, farm.policy.projects.get(project, 1))
+        weight = farm.policy.projects.get(project, 1)
+        account = farm.projects[project] = Account(project, weight, len(farm.projects) + 1)
     return account
 
 
@@ -87,7 +88,8 @@ def user_account(farm: Farm, project: str, user: str) -> Account:
     key = (project, user)
     account = farm.users.get(key)
     if account is None:
-        account = farm.users[key] = Account(user, farm.policy.users.get(user, 1))
+        weight = farm.policy.users.get(user, 1)
+        account = farm.users[key] = Account(user, weight, len(farm.users) + 1)
     return account
 
 
@@ -362,9 +364,9 @@ def dump(farm: Farm) -> dict[str, Any]:
     return {
         "origin_us": farm.share_origin_us,
         "half_life_us": farm.half_life_us,
-        "projects": [(a.name, str(a.level), str(a.credit), a.used) for a in farm.projects.values()],
+        "projects": [(a.name, str(a.level), str(a.credit), a.used, a.number) for a in farm.projects.values()],
         "users": [
-            (project, a.name, str(a.level), str(a.credit), a.used) for (project, _), a in farm.users.items()
+            (project, a.name, str(a.level), str(a.credit), a.used, a.number) for (project, _), a in farm.users.items()
         ],
     }
 
@@ -374,11 +376,13 @@ def load(farm: Farm, saved: dict[str, Any]) -> None:
     farm.share_origin_us = saved["origin_us"]
     farm.half_life_us = saved["half_life_us"]
     farm.share_part = -1
-    for name, level, credit, used in saved["projects"]:
+    for name, level, credit, used, number in saved["projects"]:
         account = project_account(farm, name)
-        account.level, account.credit, account.used = int(level), int(credit), used
-    for project, name, level, credit, used in saved["users"]:
+        account.level, account.credit = int(level), int(credit)
+        account.used, account.number = used, number
+    for project, name, level, credit, used, number in saved["users"]:
         account = user_account(farm, project, name)
-        account.level, account.credit, account.used = int(level), int(credit), used
+        account.level, account.credit = int(level), int(credit)
+        account.used, account.number = used, number
     set_figures(farm)
     requeue_all(farm)

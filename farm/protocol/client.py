@@ -17,6 +17,7 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     """A step as lists show it; ``counts`` has one figure per UnitState value.
 
     ``able``: whether any node in service could ever take it; None while it needs none.
+    ``expected_frame_s``: what a frame that is left is expected to take on an average node, 0 = not known.
     """
 
     name: str
@@ -30,10 +31,15 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     mean_frame_s: float = 0.0
     attempts: int = 0
     able: bool | None = None
+    expected_frame_s: float = 0.0
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as lists show it."""
+    """A job as lists show it.
+
+    The ranges say when it will be done and what it will have cost; they hold in about four of five cases.  None:
+    nothing is known.  ``not_estimated`` names steps that are not in them.
+    """
 
     job: int
     name: str
@@ -53,6 +59,11 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     waste_nano: int
     archived: bool = False
     steps: tuple[StepRow, ...] = ()
+    eta_low_us: int | None = None
+    eta_high_us: int | None = None
+    cost_low_nano: int | None = None
+    cost_high_nano: int | None = None
+    not_estimated: tuple[str, ...] = ()
 
 
 class FrameRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,9 @@ from farm.storage.ddl import HEAD, STATEMENTS
 from farm.storage.ground import refuse_orphan_log, sync_folder
 from farm.storage.troubles import database_trouble, file_trouble
 
+#: Ending of the database that a repair makes beside the damaged one.
+REPAIRING = ".repairing"
+
 
 def open_database(path: Path, busy_s: float) -> sqlite3.Connection:
     """The connection to a database with the newest schema, made or upgraded when needed.
@@ -34,7 +37,8 @@ def open_database(path: Path, busy_s: float) -> sqlite3.Connection:
         raise file_trouble(path, error, "read") from error
     if fresh:
         refuse_orphan_log(path)
-        _create(path)
+        _refuse_unfinished(path)
+        create_database(path)
     elif (db := _connect(path, busy_s)) is not None:
         return db
     else:
@@ -81,7 +85,13 @@ def _connect(path: Path, busy_s: float) -> sqlite3.Connection | None:
     return db
 
 
-def _create(path: Path) -> None:
+def _refuse_unfinished(path: Path) -> None:
+    """Refuses to make a farm anew where a repaired one waits to be put in place."""
+    if path.with_name(path.name + REPAIRING).exists():
+        raise StorageError(f"a repair of {path} was interrupted", hint="run `farm db repair` again")
+
+
+def create_database(path: Path) -> None:
     """Makes a database with the newest schema, whole or not at all."""
     work = path.with_name(path.name + ".new")
     try:

@@ -306,6 +306,10 @@ class Truth:
                 told = {*command.supersedes, *lease.supersedes}
                 missing = self.lost_folders.get((step_id, command.unit), set()) - told
                 must(not missing, f"{key}: the grant does not supersede {missing}")
+                for other in self.leases.values():
+                    rival = other is not lease and not other.over and other.row.kind != AttemptKind.VERIFY
+                    mine_too = other.row.step_id == step_id and command.unit in other.owed
+                    must(not (rival and mine_too), f"{key} may publish while @{other.row.no} may")
             first = mine[0] if mine else None
             for (other_step, unit), picture in self.pictures.items():
                 if other_step == step_id and picture and first and self.maps[step_id][unit] == UnitState.DONE:
@@ -757,9 +761,15 @@ class Truth:
                 near = 0.03 * max(mine.level, theirs.level, 1.0)
                 if abs(mine.level - theirs.level) > near:
                     return mine.level < theirs.level
-                if mine.level or theirs.level or one.job.project != other.job.project:
-                    return False
+                return False
         return (one.job.id, one.index) < (other.job.id, other.index)
+
+    def _learns(self, other: Step, step: Step) -> bool:
+        """Whether a step of which nothing is known yet, but enough runs to learn from, lets others go first."""
+        running = sum(1 for lease in self.leases.values() if lease.row.step_id == other.id and not lease.over)
+        known = self.measured.get(other.id, (0, 0.0))[0]
+        same = other.job.priority == step.job.priority
+        return same and other.spec.chunk == "auto" and not known and running >= 8
 
     def _order(self, out: Outcome, before: dict[int, bytes], farm: Farm) -> None:
         """No unit waits that a node could take now, or could have taken instead of one that comes later."""
@@ -778,8 +788,10 @@ class Truth:
             if row.kind != AttemptKind.RENDER:
                 continue
             for other in left if node.id not in self.reserved else ():
-                if self._before(other, step) and self._could_take(
-                    other, node, without=without, leased=leased
+                if (
+                    self._before(other, step)
+                    and not self._learns(other, step)
+                    and self._could_take(other, node, without=without, leased=leased)
                 ):
                     must(False, f"{step.address} was leased to {node.name} before {other.address}")
             self._charge_use(row, farm)

@@ -128,6 +128,11 @@ def test_jobs_as_json_is_stable(run: Run) -> None:
                 "running": 1,
                 "spend_usd": "0.001235",
                 "waste_usd": "0.000235",
+                "eta_low": None,
+                "eta_high": None,
+                "cost_low_usd": None,
+                "cost_high_usd": None,
+                "not_estimated": [],
                 "archived": False,
                 "steps": [
                     {
@@ -149,6 +154,7 @@ def test_jobs_as_json_is_stable(run: Run) -> None:
                             "canceled": 0,
                         },
                         "mean_frame_s": 12.5,
+                        "expected_frame_s": 0.0,
                         "attempts": 4,
                     }
                 ],

@@ -105,6 +105,21 @@ def test_a_newcomer_is_not_owed_all_of_the_past() -> None:
     assert parts(used, 0)["new"] < 0.62
 
 
+def test_of_equal_shares_who_came_first_goes_first() -> None:
+    rig = Rig()
+    for project, user in (("z", "zoe"), ("z", "ann"), ("a", "bob")):
+        rig.submit(step("s", "1"), project=project, user=user)
+    rig.join("n1")
+    rig.restart()
+    rig.beat(1)
+    users = []
+    for _ in range(3):
+        lease = rig.lease()
+        users.append(lease.step.job.user)
+        rig.done(lease, elapsed_s=0.0)
+    assert users == ["zoe", "bob", "ann"]
+
+
 def test_priority_goes_before_share() -> None:
     rig = Rig()
     rig.submit(step("a", "1-50"), project="used")

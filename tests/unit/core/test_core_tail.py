@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from farm.core.events import PolicyEvent, SubmitEvent
+from farm.core.events import ActEvent, PolicyEvent, SubmitEvent, TickEvent
 from farm.core.outcome import GrantCommand, LeaseCommand, StopCommand
 from farm.model.ids import attempt_folder
 from farm.model.jobs import JobSpec
@@ -326,7 +326,7 @@ def test_a_stop_that_was_lost_with_the_connection_is_said_again() -> None:
 _EVENTS = (
     *("work 0", "work 1", "work 0", "work 1", "report 0", "report 1", "send 0", "send 1"),
     *("deliver 0", "deliver 1", "beat 0", "beat 1", "fail 0", "fail 1", "cut 0", "cut 1"),
-    *("hello 0", "hello 1", "crash 0", "crash 1", "time", "long", "tick", "place", "checkpoint", "restart"),
+    *("hello 0", "hello 1", "crash 0", "crash 1", "lose 0", "lose 1", "time", "long", "tick", "place", "checkpoint", "restart"),
     *("cancel", "retry", "mark-done", "echo"),
 )
 
@@ -387,6 +387,13 @@ def _happen(driver: Driver, what: str, rng: random.Random) -> None:
         driver.sessions.pop(agent.key, None)
     elif word == "hello":
         driver._hello(agent)
+    elif word == "lose":
+        # Only the other one is heard of for long enough.
+        for other in driver.agents:
+            if other is not agent and other.session:
+                driver.now_us += 61_000_000
+                driver._beat(other)
+                driver.handle(TickEvent(driver.now_us))
     elif word == "crash":
         agent.crash()
         driver.sessions.pop(agent.key, None)
@@ -396,8 +403,6 @@ def _happen(driver: Driver, what: str, rng: random.Random) -> None:
 
 
 def _happen_to_all(driver: Driver, word: str, rng: random.Random) -> None:
-    from farm.core.events import ActEvent, TickEvent
-
     if word in ("time", "long"):
         driver.now_us += 5_000_000 if word == "time" else 61_000_000
         driver.handle(TickEvent(driver.now_us))
