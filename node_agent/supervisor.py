@@ -2,7 +2,7 @@
 
 What belongs here: the client of ``supervisor_main.py`` and the search for what a crashed agent left
 running.  What it may not know: jobs, renderers, the broker.  Safe to call from any thread; one reader
-thread delivers the answers.
+thread delivers the answers.  ``node_agent.lane`` is a way beside it for one thread.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ProcessHandle:
         key: int,
         tag: str,
         program: str,
-        on_exit: Callable[[ProcessHandle], None] | None,
+        on_exit: Callable[[ProcessHandle], None] | None = None,
         *,
         waited_for: bool = True,
     ) -> None:
@@ -160,6 +160,28 @@ class ProcessHandle:
     def send_signal(self, number: int) -> None:
         """Sends a signal to the first process alone."""
         self._supervisor._send({"op": "kill", "id": self.key, "signal": int(number)})
+
+    def tell_exit(self, message: dict[str, Any]) -> None:
+        """Takes the supervisor's word that the tree is gone."""
+        self.pid = message["pid"]
+        self._finish(
+            ExitFacts(
+                returncode=message["returncode"],
+                max_rss_kib=message["max_rss_kib"],
+                user_s=message["user_s"],
+                sys_s=message["sys_s"],
+                leftovers=message["leftovers"],
+            )
+        )
+
+    def tell_start(self, pid: int) -> None:
+        """Takes the supervisor's word that it runs."""
+        self.pid = pid
+        self._started.set()
+
+    def tell_failure(self, message: dict[str, Any]) -> None:
+        """Takes the supervisor's word that it cannot be started."""
+        self._fail(SpawnFailed(message["text"], message["errno"], self.program))
 
     def _finish(self, facts: ExitFacts) -> None:
         self._facts = facts
@@ -340,6 +362,7 @@ class Supervisor:
             "id": handle.key,
             "argv": list(argv),
             "env": dict(env),
+            "more": {},
             "cwd": cwd,
             "tag": tag,
             "nice": nice,
@@ -358,6 +381,31 @@ class Supervisor:
         if handle._error is not None:
             raise handle._error
         return handle
+
+    # -- for lanes --
+
+    def register(self, tag: str, program: str) -> ProcessHandle:
+        """A handle for a process whose start and end come another way; ``forget`` takes it back.
+
+        Raises:
+            SupervisorGone: There is no supervisor.
+        """
+        with self._lock:
+            self._last_key += 1
+            handle = ProcessHandle(self, self._last_key, tag, program, waited_for=False)
+            if not self.alive:
+                raise SupervisorGone(f"cannot start {program}: the supervisor is not running")
+            self._handles[handle.key] = handle
+        return handle
+
+    def forget(self, handle: ProcessHandle) -> None:
+        """Its tree is gone, or it never began."""
+        with self._lock:
+            self._handles.pop(handle.key, None)
+
+    def add_lane(self, theirs: socket.socket) -> None:
+        """Hands the supervisor a connection of one thread's own."""
+        self._send({"op": "lane"}, [theirs.fileno()])
 
     def handles(self) -> list[ProcessHandle]:
         """All processes whose tree is not gone yet."""
@@ -379,7 +427,7 @@ class Supervisor:
                 if sent < len(data):
                     self._sock.sendall(data[sent:])
             except OSError as error:
-                if error.errno == errno.EBADF and fds:
+                if error.errno == errno.EBADF and fds and "id" in message:
                     broken = self._handles.pop(message["id"])
                 # Otherwise the supervisor is gone: the reader sees it too and ends every handle.
         if broken is not None:
@@ -417,13 +465,11 @@ class Supervisor:
         if handle is None:
             return
         if op == "spawned":
-            handle.pid = message["pid"]
-            handle._started.set()
+            handle.tell_start(message["pid"])
         elif op == "spawn_failed":
-            handle._fail(SpawnFailed(message["text"], message["errno"], handle.program))
+            handle.tell_failure(message)
         elif op == "exited":
-            handle.pid = message.pop("pid")
-            handle._finish(ExitFacts(**message))
+            handle.tell_exit(message)
 
     def _end(self) -> None:
         """The socket closed: sees to it that nothing the supervisor held lives on."""

@@ -21,8 +21,11 @@ os.posix_spawn 0.35 ms, os.fork + prctl + execve 0.74 ms, _posixsubprocess with 
 Protocol, both ways: 4 bytes big-endian length, then a dictionary as ``marshal`` writes it (both ends are the
 same interpreter, and it costs a third of JSON).
 
-    in   {"op": "spawn", "id", "argv", "env", "cwd", "tag", "nice", "stdin": bool, "wait": bool}
+    in   {"op": "spawn", "id", "argv", "env", "more", "cwd", "tag", "nice", "stdin": bool, "wait": bool}
          with the write end for stdout and stderr, then the read end for stdin, by SCM_RIGHTS
+         ("env" None: that of the last start over this connection; "more" is added to it for this one)
+         {"op": "lane"}                            with a socket: a connection of its own, which takes and
+                                                   answers spawns as this one does; its end kills what it began
          {"op": "kill", "id", "signal"}            to the first process alone
          {"op": "kill_tree", "id", "grace_s"}      SIGTERM, grace, SIGKILL until none is left
     out  {"op": "hello", "pid"}
@@ -35,11 +38,9 @@ same interpreter, and it costs a third of JSON).
 
 from __future__ import annotations
 
-import array
 import ctypes
 import errno
 import gc
-import marshal
 import os
 import resource
 import select
@@ -47,7 +48,6 @@ import signal
 import socket
 import sys
 import time
-from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the typing module is slow to import
@@ -58,12 +58,10 @@ if __name__ == "__main__":
     # Last, so that nothing beside this package can stand in for the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from node_agent import launch, proctree
+from node_agent import launch, proctree, wires
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-#: A message larger than this is a bug of the agent (the kernel takes about 2 MiB of arguments).
-MAX_MESSAGE = 64 << 20
 #: After the first process ended well, what it left may take this long to end by itself, ...
 LINGER_S = 1.0
 #: ... and this long after SIGTERM, before SIGKILL.
@@ -72,11 +70,8 @@ LEFTOVER_GRACE_S = 2.0
 LAST_KILL_S = 20.0
 #: To a spawn that does not wait the pid is told only when the process lives so long.
 TELL_S = 0.02
-#: Most bytes taken from the socket at once; a larger buffer would be mapped anew for every message.
-READ_BYTES = 32768
 #: Renderers are the first the kernel's out-of-memory killer should think of, not the agent.
 OOM_SCORE_ADJ = b"500"
-_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0x40000000)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 RUNNING, LINGER, TERM, KILL = range(4)
@@ -97,7 +92,8 @@ def boot_ticks() -> int:
 class Tree:
     """One started process and all that descends from it."""
 
-    def __init__(self, key: int, pid: int, marker: str, born: int) -> None:
+    def __init__(self, wire: wires.Wire, key: int, pid: int, marker: str, born: int) -> None:
+        self.wire = wire
         self.key = key
         self.pid = pid
         self.marker = marker
@@ -125,7 +121,7 @@ class Loop:
     """The supervisor's event loop."""
 
     def __init__(self, sock: socket.socket, agent_id: str, agent_pid: int, guard_pid: int) -> None:
-        self.sock = sock
+        self.main = wires.Wire(sock)
         self.agent_id = agent_id
         self.agent_pid = agent_pid
         self.guard_pid = guard_pid
@@ -138,17 +134,19 @@ class Loop:
         #: Orphans that came back to us and the tree each belongs to.  They are our children, so
         #: their pids cannot be used again before we reap them.
         self.adopted: dict[int, Tree] = {}
-        self.incoming = bytearray()
-        self.outgoing = bytearray()
-        self.fds: deque[int] = deque()
+        #: Connections by descriptor: the main one, and one for each thread of the agent that has its own.
+        self.wires: dict[int, wires.Wire] = {}
+        #: Those of them whose socket took not all.
+        self.clogged: set[int] = set()
+        #: Whether the last look found that we have no children at all.
+        self.childless = True
         self.null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self.poll = select.poll()
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGUSR1, lambda *_: None)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-        sock.setblocking(False)
-        self.poll.register(sock, select.POLLIN)
+        self.add_wire(self.main)
         self.poll.register(self.wake, select.POLLIN)
         # A socket end that another child of the agent inherited would hide the agent's death.
         self.agent_fd = -1
@@ -160,56 +158,61 @@ class Loop:
 
     # -- messages ---------------------------------------------------------------------------------
 
-    def send(self, message: dict[str, object]) -> None:
+    def add_wire(self, wire: wires.Wire) -> None:
+        """Listens to a connection."""
+        fd = wire.sock.fileno()
+        self.wires[fd] = wire
+        self.poll.register(fd, select.POLLIN)
+
+    def send(self, wire: wires.Wire, message: dict[str, object]) -> None:
         """Queues a message and sends what the socket takes."""
-        data = marshal.dumps(message)
-        self.outgoing += len(data).to_bytes(4, "big") + data
-        self.flush()
+        if not wire.send(message):
+            self.clog(wire)
 
-    def flush(self) -> None:
-        """Sends queued bytes; never blocks, or a stuck agent would keep us from killing."""
-        try:
-            while self.outgoing:
-                del self.outgoing[: self.sock.send(self.outgoing)]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.outgoing.clear()
-        self.poll.modify(self.sock, select.POLLIN | (select.POLLOUT if self.outgoing else 0))
+    def clog(self, wire: wires.Wire) -> None:
+        """Waits until the socket takes more."""
+        fd = wire.sock.fileno()
+        self.clogged.add(fd)
+        self.poll.modify(fd, select.POLLIN | select.POLLOUT)
 
-    def receive(self) -> bool:
-        """Reads and handles messages; False once the agent has closed its end."""
-        try:
-            data, control, _, _ = self.sock.recvmsg(READ_BYTES, socket.CMSG_SPACE(8 * 4), _CLOEXEC)
-        except BlockingIOError:
+    def serve(self, fd: int, event: int) -> bool:
+        """Sends and takes what a connection allows; False once the agent has closed the main one."""
+        wire = self.wires[fd]
+        if event & select.POLLOUT and fd in self.clogged and wire.flush():
+            self.clogged.discard(fd)
+            self.poll.modify(fd, select.POLLIN)
+        if event & ~select.POLLOUT:
+            for message in wire.receive():
+                self.handle(wire, message)
+        if not wire.closed:
             return True
-        except OSError:
-            return False
-        for level, kind, payload in control:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                numbers = array.array("i")
-                numbers.frombytes(payload[: len(payload) - len(payload) % numbers.itemsize])
-                self.fds.extend(numbers)
-        if not data:
-            return False
-        self.incoming += data
-        while len(self.incoming) >= 4:
-            size = int.from_bytes(self.incoming[:4], "big")
-            if size > MAX_MESSAGE:
-                return False
-            if len(self.incoming) < 4 + size:
-                break
-            message = marshal.loads(self.incoming[4 : 4 + size])
-            del self.incoming[: 4 + size]
-            self.handle(message)
-        return True
+        if wire is not self.main:
+            self.drop_wire(fd, wire)
+        return wire is not self.main
 
-    def handle(self, message: dict[str, Any]) -> None:
+    def drop_wire(self, fd: int, wire: wires.Wire) -> None:
+        """A thread of the agent is gone: what it began has nobody to wait for it."""
+        del self.wires[fd]
+        self.clogged.discard(fd)
+        self.poll.unregister(fd)
+        wire.sock.close()
+        for number in wire.fds:
+            os.close(number)
+        for tree in self.trees.values():
+            if tree.wire is wire:
+                tree.wire = self.main
+                self.kill_tree(tree, 0.0)
+
+    def handle(self, wire: wires.Wire, message: dict[str, Any]) -> None:
         """Does what one message asks."""
-        key: int = message["id"]
         if message["op"] == "spawn":
-            self.spawn(key, message)
+            self.spawn(wire, message["id"], message)
             return
+        if message["op"] == "lane":
+            if wire.fds:
+                self.add_wire(wires.Wire(socket.socket(fileno=wire.fds.popleft())))
+            return
+        key: int = message["id"]
         tree = self.trees.get(key)
         if tree is None:  # ended while the request was on its way
             return
@@ -217,25 +220,32 @@ class Loop:
             if tree.returncode is None:  # unreaped: the pid is still its own
                 os.kill(tree.pid, message["signal"])
         elif message["op"] == "kill_tree":
-            now = time.monotonic()
-            deadline = now + max(0.0, message["grace_s"])
-            tree.asked = tree.asked or tree.returncode is None
-            tree.deadline = min(deadline, tree.deadline) if tree.phase in (TERM, KILL) else deadline
-            tree.phase = max(tree.phase, TERM)
-            tree.next_look = 0.0
-            tree.pause_s = 0.01
+            self.kill_tree(tree, message["grace_s"])
+
+    @staticmethod
+    def kill_tree(tree: Tree, grace_s: float) -> None:
+        """Begins to end a tree; ``advance`` goes on with it."""
+        deadline = time.monotonic() + max(0.0, grace_s)
+        tree.asked = tree.asked or tree.returncode is None
+        tree.deadline = min(deadline, tree.deadline) if tree.phase in (TERM, KILL) else deadline
+        tree.phase = max(tree.phase, TERM)
+        tree.next_look = 0.0
+        tree.pause_s = 0.01
 
     # -- starting ---------------------------------------------------------------------------------
 
-    def spawn(self, key: int, message: dict[str, Any]) -> None:
+    def spawn(self, wire: wires.Wire, key: int, message: dict[str, Any]) -> None:
         """Starts a process and answers ``spawned`` or ``spawn_failed``."""
-        output = self.fds.popleft() if self.fds else -1
-        stdin = self.fds.popleft() if message.get("stdin") and self.fds else -1
+        fds = wire.fds
+        output = fds.popleft() if fds else -1
+        stdin = fds.popleft() if message.get("stdin") and fds else -1
         marker = f"{self.name}-{key}"
         born = boot_ticks()
         try:
             if output < 0:
                 raise OSError(errno.EBADF, "no output pipe came with the request")
+            if message["env"] is not None:
+                wire.env = message["env"]
             tags = {
                 proctree.AGENT_TAG: self.agent_id,
                 proctree.ATTEMPT_TAG: message["tag"],
@@ -243,20 +253,22 @@ class Loop:
             }
             pid = launch.launch(
                 message["argv"],
-                {**message["env"], **tags},
+                {**wire.env, **message["more"], **tags},
                 message["cwd"],
                 stdin if stdin >= 0 else self.null,
                 output,
                 IGNORED,
             )
         except OSError as error:
-            self.send({"op": "spawn_failed", "id": key, "errno": error.errno or 0, "text": error.strerror})
+            told = {"op": "spawn_failed", "id": key, "errno": error.errno or 0, "text": error.strerror}
+            self.send(wire, told)
             return
         finally:
             for fd in (output, stdin):
                 if fd >= 0:
                     os.close(fd)
-        tree = Tree(key, pid, marker, born)
+        self.childless = False
+        tree = Tree(wire, key, pid, marker, born)
         self.trees[key] = self.roots[pid] = tree
         try:
             fd = os.open(f"/proc/{pid}/oom_score_adj", os.O_WRONLY)
@@ -269,7 +281,7 @@ class Loop:
         except OSError:
             pass  # ended already, or a kernel that forbids it; neither is worth a frame
         if message.get("wait", True):
-            self.send({"op": "spawned", "id": key, "pid": pid})
+            self.send(wire, {"op": "spawned", "id": key, "pid": pid})
         else:
             self.untold[key] = time.monotonic() + TELL_S
 
@@ -281,7 +293,8 @@ class Loop:
             if due > now:
                 return
             del self.untold[key]
-            self.send({"op": "spawned", "id": key, "pid": self.trees[key].pid})
+            tree = self.trees[key]
+            self.send(tree.wire, {"op": "spawned", "id": key, "pid": tree.pid})
 
     # -- ending -----------------------------------------------------------------------------------
 
@@ -291,6 +304,7 @@ class Loop:
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
+                self.childless = True
                 return False
             if pid == 0:
                 return True
@@ -336,7 +350,7 @@ class Loop:
         if not ending:
             return
         for _ in range(50):
-            owners = self.adopt()
+            owners = set() if self.childless else self.adopt()
             for tree in ending:
                 if tree.returncode is not None and tree not in owners:
                     self.finish(tree)
@@ -392,6 +406,7 @@ class Loop:
         del self.trees[tree.key]
         self.untold.pop(tree.key, None)
         self.send(
+            tree.wire,
             {
                 "op": "exited",
                 "id": tree.key,
@@ -401,7 +416,7 @@ class Loop:
                 "user_s": tree.user_s,
                 "sys_s": tree.sys_s,
                 "leftovers": 0 if tree.asked else len(tree.signalled),
-            }
+            },
         )
 
     # -- life -------------------------------------------------------------------------------------
@@ -417,7 +432,7 @@ class Loop:
 
     def run(self) -> None:
         """Serves until the agent or the guard is gone; then kills everything."""
-        self.send({"op": "hello", "pid": self.me, "name": self.name})
+        self.send(self.main, {"op": "hello", "pid": self.me, "name": self.name})
         gc.collect()
         gc.freeze()
         serving = os.getppid() == self.guard_pid
@@ -430,11 +445,8 @@ class Loop:
                     serving = serving and os.getppid() == self.guard_pid
                 elif fd == self.agent_fd:
                     serving = False
-                else:
-                    if event & select.POLLOUT:
-                        self.flush()
-                    if event & ~select.POLLOUT:
-                        serving = self.receive() and serving
+                elif fd in self.wires:
+                    serving = self.serve(fd, event) and serving
             if woken:
                 self.reap()
             self.advance(woken)

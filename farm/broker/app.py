@@ -167,7 +167,7 @@ class Broker:
                 path_rules=tuple((rule.source, rule.target) for rule in read_path_rules(options.path_rules)),
                 now_us=now_us,
             )
-            book = LeaseBook()
+            book = LeaseBook(read=state.keys_of)
             _fill_book(book, core, store)
             state.book = book
             state.recorder = Recorder(core, places.state / "recordings", state.watch)

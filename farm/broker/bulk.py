@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from itertools import islice
 from typing import Protocol
 
+from farm.core.rows import LeaseRow
 from farm.model.errors import OvercrankError, PeerError
 from farm.model.ids import STEP_NAME
 from farm.model.roles import Role
@@ -36,6 +38,8 @@ log = logging.getLogger("overcrank.bulk")
 
 #: Characters of a public key; what follows in a node's key is its slice.
 KEY_LENGTH = 40
+#: Stored leases that gather before they are read.
+UNREAD_MOST = 5_000
 
 
 class Appended(Protocol):
@@ -91,12 +95,38 @@ class Previews(Protocol):
 
 
 class LeaseBook:
-    """Which key an attempt was leased to; written by the loop, read by the bulk thread."""
+    """Which key an attempt was leased to; written by the loop, read by the bulk thread.
 
-    def __init__(self, most: int = 200_000) -> None:
+    The loop only hands rows over; what they say is worked out when somebody asks, or when many have gathered.
+    """
+
+    def __init__(
+        self,
+        most: int = 200_000,
+        read: Callable[[list[LeaseRow]], dict[tuple[int, str, int], str]] = lambda rows: {},
+    ) -> None:
         self._most = most
+        self._read = read
         self._keys: dict[tuple[int, str, int], str] = {}
+        self._unread: list[LeaseRow] = []
         self._lock = threading.Lock()
+
+    def note_rows(self, rows: list[LeaseRow]) -> None:
+        """Takes stored leases."""
+        with self._lock:
+            self._unread += rows
+            if len(self._unread) > UNREAD_MOST:
+                self._take_unread()
+
+    def _take_unread(self) -> None:
+        rows, self._unread = self._unread, []
+        self._add(self._read(rows))
+
+    def _add(self, leases: dict[tuple[int, str, int], str]) -> None:
+        keys = self._keys
+        keys.update(leases)
+        for oldest in list(islice(keys, max(0, len(keys) - self._most))):
+            del keys[oldest]
 
     def note(self, job: int, step: str, no: int, key: str) -> None:
         """Remembers a lease."""
@@ -105,14 +135,13 @@ class LeaseBook:
     def note_all(self, leases: dict[tuple[int, str, int], str]) -> None:
         """Remembers leases: key by (job, step, attempt number)."""
         with self._lock:
-            keys = self._keys
-            keys.update(leases)
-            for oldest in list(islice(keys, max(0, len(keys) - self._most))):
-                del keys[oldest]
+            self._add(leases)
 
     def key_of(self, job: int, step: str, no: int) -> str | None:
         """The key, None when it is not known (any more)."""
         with self._lock:
+            if self._unread:
+                self._take_unread()
             return self._keys.get((job, step, no))
 
 

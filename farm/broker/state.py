@@ -124,16 +124,20 @@ class BrokerState:
 
     def note_leases(self, rows: list[AnyRow]) -> None:
         """Tells the bulk thread of leases that are stored now."""
-        if self.book is None:
-            return
-        farm, leases = self.core.farm, {}
-        steps, nodes = farm.steps, farm.nodes
+        if self.book is not None:
+            leases = [row for row in rows if type(row) is LeaseRow]
+            if leases:
+                self.book.note_rows(leases)
+
+    def keys_of(self, rows: list[LeaseRow]) -> dict[tuple[int, str, int], str]:
+        """Which key each attempt was leased to, by job, step and number; any thread may ask."""
+        found = {}
+        steps, nodes = self.core.farm.steps, self.core.farm.nodes
         for row in rows:
-            if type(row) is LeaseRow:
-                step = steps[row.step_id]
-                leases[(step.job.id, step.spec.name, row.no)] = nodes[row.node_id].key[:KEY_LENGTH]
-        if leases:
-            self.book.note_all(leases)
+            step, node = steps.get(row.step_id), nodes.get(row.node_id)
+            if step is not None and node is not None:
+                found[(step.job.id, step.spec.name, row.no)] = node.key[:KEY_LENGTH]
+        return found
 
     def _template(self, step_id: int) -> msgspec.Raw:
         template = self._templates.get(step_id)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable
-from typing import Protocol
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -211,7 +210,7 @@ def grown(frames: FrameRange, wanted: FrameRange) -> FrameRange:
 
 
 def apply_step_edit(farm: Farm, row: StepEditRow) -> None:
-    """Gives a step its new record: units are appended, its needs change; running attempts keep what they hold.
+    """Gives a step its new record: units are appended, its needs change; attempts keep what they hold.
 
     New units start blocked; rows of their own queue them, and cancel those that are not wanted any more.
     """
@@ -328,8 +327,8 @@ def reopen(
     if held is not None:
         attempt.disk_mib, attempt.tokens, attempt.limits = held.disk_mib, held.tokens, held.limits
     elif attempt.kind is not _VERIFY:
-        attempt.limits = step.limits
-        attempt.disk_mib, attempt.tokens = step.resources.disk_mib, step.resources.tokens
+        attempt.limits, need = step.limits, step.resources
+        attempt.disk_mib, attempt.tokens = need.disk_mib, need.tokens
     if attempt.disk_mib:
         node.disk_free -= attempt.disk_mib
     if attempt.tokens:
@@ -484,8 +483,9 @@ def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
     node.ram_free += attempt.ram_mib
     if attempt.disk_mib:
         node.disk_free += attempt.disk_mib
-    for name, count in attempt.tokens.items():
-        node.tokens_free[name] += count
+    if attempt.tokens:
+        for name, count in attempt.tokens.items():
+            node.tokens_free[name] += count
     shares.settle_lease(farm, attempt, row.at_us)
     shares.release(farm, attempt)
     if attempt.gpus:

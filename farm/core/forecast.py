@@ -181,7 +181,10 @@ class Outlook:
         return crew
 
     def _competition(self, job: Job) -> tuple[float, float]:
-        """Work in core-microseconds that goes before a job's own, and the part of the farm it may count on."""
+        """Work in core-microseconds that goes before a job's own, and the part of the farm it may count on.
+
+        Work of which nothing is known counts for nothing.
+        """
         farm = self._farm
         if self._work is None:
             self._work = {}
@@ -218,8 +221,11 @@ class Outlook:
         count = step.counts[_QUEUED] + step.counts[_RUNNING]
         if not count:
             return 0.0
-        mean_us = step.pace.mean_us() or float(pace.GUESS_FRAME_US)
-        starts_us = _starts(self._farm, step.spec, count, mean_us, step.pace.start_us)
+        like = step.pace if pace.known(step) else _like(self._farm, step)[0]
+        if like is None:
+            return 0.0
+        mean_us = like.mean_us()
+        starts_us = _starts(self._farm, step.spec, count, mean_us, like.start_us)
         return (count * mean_us + starts_us) * max(1, step.resources.cores)
 
     # -- sums --

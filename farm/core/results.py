@@ -39,7 +39,7 @@ _ENCODE = msgspec.msgpack.Encoder().encode
 _VERIFY = AttemptKind.VERIFY
 _RENDER = AttemptKind.RENDER
 _COPY = AttemptKind.COPY
-_ONLINE, _SUSPECT = NodeState.ONLINE, NodeState.SUSPECT
+_LOST, _OFFLINE = NodeState.LOST, NodeState.OFFLINE
 _DONE = reports.DONE
 #: Largest figure of an agent that is believed; a wilder one would not fit the store.
 _MOST = (1 << 53) - 1
@@ -50,7 +50,7 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     attempt = farm.attempts.get(event.attempt)
     node = farm.nodes.get(event.node_id)
     now_us = event.now_us
-    if node is not None and (node.state is _ONLINE or node.state is _SUSPECT):
+    if node is not None and node.state is not _LOST and node.state is not _OFFLINE:
         node.seen_us = now_us
         node.deadline_us = now_us + farm.settings.lost_us
     if attempt is None or attempt.nonce != event.nonce or attempt.node.id != event.node_id:

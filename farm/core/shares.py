@@ -142,18 +142,27 @@ def charge_lease(farm: Farm, attempt: Attempt, units: int, at_us: int) -> None:
 
 def settle_lease(farm: Farm, attempt: Attempt, at_us: int) -> None:
     """At the end of an attempt: adds what was charged too little, or gives credit."""
-    difference = attempt.rate * max(0, at_us - attempt.started_us) // 1_000_000_000 - attempt.charged
+    lasted_us = at_us - attempt.started_us
+    difference = (attempt.rate * lasted_us // 1_000_000_000 if lasted_us > 0 else 0) - attempt.charged
     if not difference:
         return
-    weighed = difference * weight_now(farm, at_us)
+    part = (at_us - farm.share_origin_us) * PARTS // farm.half_life_us
+    weighed = difference * (farm.share_weight if part == farm.share_part else weight_now(farm, at_us))
     job = attempt.step.job
-    for account in (job.project_account, job.user_account):
-        account.used += difference
-        if account.credit >= weighed:
-            account.credit -= weighed  # less than nothing adds to it
-        else:
-            account.level += (weighed - account.credit) // account.weight
-            account.credit = 0
+    account = job.project_account
+    account.used += difference
+    if account.credit >= weighed:
+        account.credit -= weighed  # less than nothing adds to it
+    else:
+        account.level += (weighed - account.credit) // account.weight
+        account.credit = 0
+    account = job.user_account
+    account.used += difference
+    if account.credit >= weighed:
+        account.credit -= weighed
+    else:
+        account.level += (weighed - account.credit) // account.weight
+        account.credit = 0
 
 
 def rebase(farm: Farm, at_us: int) -> None:

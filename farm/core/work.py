@@ -107,6 +107,10 @@ class Shape:
         return self.queue.head()
 
 
+#: Shared by all attempts that hold none: never written to.
+_NO_TOKENS: dict[str, int] = {}
+
+
 class Holder:
     """What all attempts of one user hold, and the steps that the user's cap keeps back."""
 
@@ -685,7 +689,7 @@ class Attempt:
         self.cores = 0
         self.ram_mib = 0
         self.disk_mib = 0
-        self.tokens: dict[str, int] = {}
+        self.tokens: dict[str, int] = _NO_TOKENS
         self.limits: tuple[tuple[str, int], ...] = ()
         #: Core-ppm it holds, core-milliseconds charged to the accounts at the lease.
         self.rate = 0

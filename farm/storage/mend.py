@@ -21,9 +21,10 @@ import msgspec
 from farm.core.checkpoint import BEFORE_ALL, Stored
 from farm.core.core import Core
 from farm.core.events import CheckpointEvent
+from farm.core.invariants import digest
 from farm.core.state import Farm
 from farm.model.errors import StorageError
-from farm.storage.care import Health, check_file, rebuilt
+from farm.storage.care import INCOMPLETE, Health, check_file, from_history, rebuilt
 from farm.storage.database import REPAIRING, create_database
 from farm.storage.ddl import HEAD
 from farm.storage.ground import OwnerLock, refuse_network, sync_folder
@@ -134,6 +135,8 @@ def _salvage(path: Path, work: Path, mended: Mended) -> None:
                     lost += 1
             if lost:
                 mended.lost.append(f"{name}: {lost} rows cannot be read or contradict the rest")
+                if name == "segments":
+                    new.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (INCOMPLETE, "repaired"))
         for name, row, *_ in new.execute("PRAGMA foreign_key_check").fetchall():
             new.execute(f"DELETE FROM {name} WHERE rowid = ?", (row,))
             mended.lost.append(f"{name}, row {row}: belongs to what is gone")
@@ -193,8 +196,15 @@ def _make_a_farm(work: Path, mended: Mended) -> None:
     with SqliteStore(work) as store:
         _cut_torn_tail(store, mended)
         image = store.load()
+        whole = store.meta(INCOMPLETE) is None
         farm = _longest(store, image, mended)
-        if farm is None and image.checkpoint is not None:
+        if farm is not None and whole and image.checkpoint is not None:
+            # Where both can be read and do not agree, the rows are what happened.
+            told = from_history(store, store.load(), Health(store.label))
+            if told is not None and digest(told) != digest(farm):
+                mended.lost.append("the checkpoint did not agree with its rows: the farm was made of those")
+                farm = told
+        if farm is None and image.checkpoint is not None and whole:
             mended.lost.append("the checkpoint is damaged: the farm was made anew from its whole history")
             maps = ("checkpoints", "step_maps", "node_maps")
             store._write([(f"DELETE FROM {name}", [()]) for name in maps])
@@ -269,6 +279,8 @@ def _longest(store: SqliteStore, image: Stored, mended: Mended) -> Farm | None:
             bad = middle
         else:
             good, farm = middle, found
+    if image.checkpoint is None and not good:
+        return None  # not even the first row of all fits
     last = ends[good - 1][1] if good else first
     _cut(store, ends[good][0], mended)
     for kind in ("step_edits", "job_states", "policies", "steps", "jobs"):

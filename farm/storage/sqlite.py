@@ -91,6 +91,7 @@ class SqliteReader(ConnectedStore):
         if not self.path.is_file():
             raise StorageError(f"there is no database {self.path}")
         place = f"file:{quote(str(self.path))}?mode=ro"
+        self._alone = not self._log().exists()
         try:
             self._db = sqlite3.connect(
                 place, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False
@@ -106,6 +107,22 @@ class SqliteReader(ConnectedStore):
         db, self._db = self._db, None
         if db is not None:
             db.close()
+            if self._alone:
+                self._tidy()
+
+    def _log(self) -> Path:
+        return self.path.with_name(self.path.name + "-wal")
+
+    def _tidy(self) -> None:
+        """Removes the empty log that reading made: only while no broker can be starting on the file."""
+        with contextlib.suppress(StorageError, OSError):
+            lock = OwnerLock(self.path)
+            try:
+                if self._log().stat().st_size == 0:
+                    self._log().unlink()
+                    self.path.with_name(self.path.name + "-shm").unlink(missing_ok=True)
+            finally:
+                lock.release()
 
 
 class SqliteStore(ConnectedStore):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.long import bpy, core
+from tests.long import bpy, chaos, core
 
-_DRIVERS = {"bpy": bpy, "core": core}
+_DRIVERS = {"bpy": bpy, "chaos": chaos, "core": core}
 
 
 def main() -> int:

@@ -2,9 +2,9 @@
 
 What belongs here: four ways for a commit to end badly.  Nothing of the product knows them.
 
-``before``, ``middle`` and ``after`` kill the broker with SIGKILL before the transaction, within it, and when it
-is on disk and nobody has been told.  ``fails`` lets the database refuse in the middle, as on a full disk.  The
-file is removed before anything happens.
+``before``, ``middle`` and ``after`` kill the broker with SIGKILL before the transaction, within it, and when
+it is on disk and nobody has been told.  ``fails`` lets the database refuse in the middle, as on a full disk.
+The file is removed before anything happens.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ A line is ``frame attempt's-folder pid mark``, appended in one write before anyt
 holds ``frame address mark`` as text, or as the comment of a small PNG.
 """
 # pathlib costs more to import than all else here:
-# ruff: noqa: PTH118, PTH119, PTH120, PTH123
+# ruff: noqa: PTH119, PTH120, PTH123
 
 from __future__ import annotations
 

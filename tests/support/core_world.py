@@ -139,6 +139,7 @@ def make_job(rng: random.Random, driver: Driver) -> JobSpec:
                 **fields,
             )
         )
+    later = moment(driver.now_us + rng.choice((-1, 20, 90)) * 1_000_000)
     spec = JobSpec(
         overcrank_job=1,
         name=f"job {number}",
@@ -147,7 +148,7 @@ def make_job(rng: random.Random, driver: Driver) -> JobSpec:
         priority=rng.choice((10, 50, 50, 90)),
         token=f"t{rng.randrange(30)}" if rng.random() < 0.3 else "",
         paused=rng.random() < 0.1,
-        start_after=moment(driver.now_us + rng.choice((-1, 20, 90)) * 1_000_000) if rng.random() < 0.1 else None,
+        start_after=later if rng.random() < 0.1 else None,
         scout=rng.choice((1, 2, 3)) if rng.random() < 0.1 else 0,
     )
     check_job(spec)

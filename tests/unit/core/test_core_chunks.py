@@ -56,7 +56,7 @@ def test_one_frame_a_lease_until_the_first_is_done() -> None:
         (10.0, 5.0, 10, 13),
         (200.0, 0.0, 1, 1),  # a frame cannot be split
         (1.0, 30.0, 280, 310),  # start-up is a tenth at most, so it takes longer than the target
-        (0.01, 0.0, 10_000, 10_000),
+        (0.05, 0.0, 2300, 2500),
     ],
 )
 def test_then_enough_frames_for_the_target_time(frame_s: float, start_s: float, low: int, high: int) -> None:

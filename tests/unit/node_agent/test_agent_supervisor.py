@@ -487,7 +487,8 @@ def test_the_supervisor_imports_nothing_but_the_standard_library() -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(main)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "['node_agent', 'node_agent.launch', 'node_agent.proctree']"
+    wanted = "['node_agent', 'node_agent.launch', 'node_agent.proctree', 'node_agent.wires']"
+    assert done.stdout.strip() == wanted
 
 
 # -- starts that nobody waits for ---------------------------------------------------------------------
