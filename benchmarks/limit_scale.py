@@ -2,9 +2,9 @@
 
 What belongs here: loops that any reader can check at a glance.  What may not: anything of the farm.
 
-``agents_limit`` is a ROUTER that echoes, with so many DEALERs connected: what a round trip costs its process, and
-what a connection costs in memory.  ``storm_limit`` lets so many DEALERs connect at once to the bare durable
-loop of ``limit_loop``: how long each waits for its first answer, which is on disk then.
+``agents_limit`` is a ROUTER that echoes, with so many DEALERs connected: what a round trip costs its process,
+and what a connection costs in memory.  ``storm_limit`` lets so many DEALERs connect at once to the bare
+durable loop of ``limit_loop``: how long each waits for its first answer, which is on disk then.
 """
 
 from __future__ import annotations
@@ -145,7 +145,9 @@ def _storm_peers(port: int, first: int, count: int, out: Connection) -> None:
         for dealer, _ in poller.poll():
             decode(dealer.recv())
             waits_ms.append((time.perf_counter() - started_s) * 1e3)
-    # The loop ends when nothing is left for anybody.
+    out.send(waits_ms)
+    out.recv()
+    # All are served.  The loop ends when nothing is left for anybody.
     for dealer in dealers:
         dealer.send(encode([]))
     live = count
@@ -160,7 +162,6 @@ def _storm_peers(port: int, first: int, count: int, out: Connection) -> None:
     for dealer in dealers:
         dealer.close(0)
     context.term()
-    out.send(waits_ms)
 
 
 def storm_limit(folder: Path, peers: int) -> list[float]:
@@ -181,6 +182,8 @@ def storm_limit(folder: Path, peers: int) -> list[float]:
     for _, end in helpers:
         end.send("go")
     waits_ms = [wait for _, end in helpers for wait in end.recv()]
+    for _, end in helpers:
+        end.send("end")
     mine.recv()
     for process in (server, *(helper for helper, _ in helpers)):
         process.join()

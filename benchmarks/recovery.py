@@ -25,6 +25,7 @@ from common import (
     Report,
     base_parser,
     cap_words,
+    cpu_us,
     describe_machine,
     fail,
     median,
@@ -97,11 +98,11 @@ def digest_of(database: Path) -> str:
         return invariants.digest(core.farm)
 
 
-def starts(farm: BenchFarm, rounds: int, quiet_s: float) -> tuple[list[float], list[float]]:
-    """Seconds of each start on the state as it is now, and of the limit beside it."""
+def starts(farm: BenchFarm, rounds: int, quiet_s: float) -> tuple[list[float], list[float], list[float]]:
+    """Seconds of each start on the state as it is now, of the limit beside it, and of CPU in the start."""
     kept = farm.folder / "kept"
     shutil.copytree(farm.places.state, kept)
-    times_s, limits_s = [], []
+    times_s, limits_s, cpu_s = [], [], []
     for _ in quiet_rounds(rounds, quiet_s):
         shutil.rmtree(farm.places.state)
         shutil.copytree(kept, farm.places.state)
@@ -111,11 +112,12 @@ def starts(farm: BenchFarm, rounds: int, quiet_s: float) -> tuple[list[float], l
         started_s = time.perf_counter()
         farm.start()
         times_s.append(time.perf_counter() - started_s)
+        cpu_s.append(cpu_us(farm.pid) / 1e6)
         farm.kill()
     shutil.rmtree(farm.places.state)
     shutil.copytree(kept, farm.places.state)
     shutil.rmtree(kept)
-    return times_s, limits_s
+    return times_s, limits_s, cpu_s
 
 
 def submit_limit_ms(folder: Path, units: int, times: int) -> float:
@@ -162,10 +164,11 @@ def report_starts(
     found = digest_of(farm.places.database)
     if digest and found != digest:
         fail(f"{name}: a restart gives another state than the one that was stored")
-    times_s, limits_s = starts(farm, arguments.rounds, arguments.quiet_s)
+    times_s, limits_s, cpu_s = starts(farm, arguments.rounds, arguments.quiet_s)
     value, limit = median(times_s), median(limits_s)
     beside = f"{value / limit:.3g}x python with zmq and msgspec ({limit:.3g} s)"
     report.emit(f"recovery.{name}", value, "s", spread(times_s), beside, *cap_words(value, MUST_S, GOAL_S))
+    report.emit(f"recovery.{name}.cpu", median(cpu_s), "s", "CPU of the broker until it serves")
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """How the broker scales: many slots, much work waiting, many agents, all of them connecting at once.
 
-Each figure is read beside its limit in the same run, in alternating rounds, and ends in a ratio; the last lines
-say PASS or FAIL for each ratio that must hold.  Costs are CPU time (of the broker's loop, or of its whole process),
-not wall time, so that company on the machine disturbs them least.
+Each figure is read beside its limit in the same run, in alternating rounds, and ends in a ratio; the last
+lines say PASS or FAIL for each ratio that must hold.  Costs are CPU time (of the broker's loop, or of its
+whole process), not wall time, so that company on the machine disturbs them least.
 
     python benchmarks/scale.py
     python benchmarks/scale.py --only depth --rounds 5
@@ -324,6 +324,10 @@ def _agents_ratios(
 # ---------------------------------------------------------------- all at once
 
 
+def _is_welcome(message: object) -> bool:
+    return type(message) is WelcomeMsg
+
+
 def _storm(control: str, public: str, first: int, pairs: list[KeyPair], out: Connection) -> None:
     raise_file_limit()
     context = new_context()
@@ -350,10 +354,8 @@ def _storm(control: str, public: str, first: int, pairs: list[KeyPair], out: Con
             if events & zmq.POLLOUT:  # past the handshake
                 socket.send(session.greet())
                 poller.modify(socket, zmq.POLLIN)
-            if events & zmq.POLLIN:
-                for message in session.receive(socket.recv()):
-                    if type(message) is WelcomeMsg:
-                        waits_ms.append((time.perf_counter() - started_s) * 1e3)
+            if events & zmq.POLLIN and any(map(_is_welcome, session.receive(socket.recv()))):
+                waits_ms.append((time.perf_counter() - started_s) * 1e3)
     out.send(waits_ms)
     out.recv()
     for socket in sessions:

@@ -38,6 +38,7 @@ from node_agent.desk import Desk
 from node_agent.environ import own_environment
 from node_agent.home import ScratchFolders, agent_id, lock_state, make_scratch
 from node_agent.keeper import Keeper
+from node_agent.lane import Lane
 from node_agent.ledger import Workshop, discard, sweep
 from node_agent.line import Line, ZmqLine
 from node_agent.link import Calls, Link
@@ -52,7 +53,7 @@ from node_agent.previews import Previewer
 from node_agent.probe import HardwareFacts, offered_disk_mib, probe_hardware, slice_facts
 from node_agent.proctree import AGENT_TAG
 from node_agent.selfupdate import SelfUpdate
-from node_agent.supervisor import ProcessHandle, Supervisor, kill_leftovers
+from node_agent.supervisor import Supervisor, SupervisorGone, kill_leftovers
 from node_agent.uploads import Uploader
 
 log = logging.getLogger("overcrank.agent")
@@ -72,35 +73,47 @@ class Spawners:
         self._agent_id = agent_id
         self._lock = threading.Lock()
         self._supervisor = Supervisor(agent_id)
+        self._lanes: list[Lane] = []
+        self._closed = False
 
     def start(self) -> None:
         """Starts the first supervisor."""
         self._supervisor.start()
 
-    def spawn(
-        self,
-        argv: tuple[str, ...],
-        env: Mapping[str, str],
-        cwd: str,
-        tag: str,
-        output_fd: int,
-        stdin_fd: int | None,
-        on_exit: Callable[[ProcessHandle], None],
-    ) -> ProcessHandle:
-        """Starts a program.
+    def take_lane(self) -> Lane:
+        """A lane to the supervisor that nobody else uses.
 
         Raises:
-            SpawnFailed: It cannot be started.
             SupervisorGone: There is no supervisor and none can be started.
         """
         with self._lock:
             if not self._supervisor.alive:
                 self._supervisor.close()
+                self._close_lanes()
                 log.warning("event=supervisor-restart")
                 self._supervisor = Supervisor(self._agent_id)
                 self._supervisor.start()
-            supervisor = self._supervisor
-        return supervisor.spawn(argv, env, cwd, tag, output_fd, stdin_fd, on_exit=on_exit, wait=False)
+            while self._lanes:
+                lane = self._lanes.pop()
+                if lane.usable:
+                    return lane
+                lane.close()
+            try:
+                return Lane(self._supervisor)
+            except OSError as error:
+                raise SupervisorGone(f"no connection to the supervisor: {error.strerror}") from error
+
+    def give_lane(self, lane: Lane) -> None:
+        """Takes a lane back; one over which something still runs is closed, which ends that."""
+        with self._lock:
+            if lane.usable and not lane.busy and lane.supervisor is self._supervisor and not self._closed:
+                self._lanes.append(lane)
+                return
+        lane.close()
+
+    def _close_lanes(self) -> None:
+        while self._lanes:
+            self._lanes.pop().close()
 
     @property
     def pid(self) -> int:
@@ -115,6 +128,9 @@ class Spawners:
     def close(self) -> None:
         """Ends the supervisor and whatever it holds."""
         self._supervisor.close()
+        with self._lock:
+            self._closed = True
+            self._close_lanes()
 
 
 class Agent:

@@ -177,7 +177,7 @@ class Attempt:
         if not book.checking:
             return
         book.checker.finish()
-        book.report_decided()
+        book.report_now()
         poll = select.poll()
         poll.register(book.signals.fd, select.POLLIN)
         while True:

@@ -9,6 +9,7 @@ descriptor the waiting thread polls beside the process's output.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import marshal
 import socket
@@ -96,13 +97,32 @@ class Lane:
                 self.supervisor.forget(handle)
                 text = f"cannot start {handle.program}: its output pipe is closed"
                 raise SpawnFailed(text, errno.EBADF, handle.program) from error
-            self._gone(handle)
+            self._gone()
             raise SupervisorGone(f"cannot start {handle.program}: the supervisor is not running") from error
         self._env = env
         return handle
 
+    @property
+    def busy(self) -> bool:
+        """Whether a process was started whose end is not told yet."""
+        return self._handle is not None
+
+    def kill(self, grace_s: float) -> None:
+        """Begins to end the process and its tree; over the lane, so that it cannot overtake the start."""
+        handle = self._handle
+        if handle is None:
+            return
+        data = marshal.dumps({"op": "kill_tree", "id": handle.key, "grace_s": grace_s})
+        with contextlib.suppress(OSError):  # gone: ``receive`` will tell
+            self._sock.sendall(len(data).to_bytes(4, "big") + data)
+
+    def wait(self) -> None:
+        """Waits until the process and its tree are gone."""
+        while self._handle is not None:
+            self.receive()
+
     def receive(self) -> None:
-        """Takes what the supervisor says; after that the handle may have its facts or its error."""
+        """Waits for words of the supervisor; after that the handle may have its facts or its error."""
         try:
             data = self._sock.recv(32768)
         except OSError:
@@ -110,7 +130,7 @@ class Lane:
         handle = self._handle
         if not data:
             if handle is not None:
-                self._gone(handle)
+                self._gone()
             self.usable = False
             return
         incoming = self._incoming
@@ -130,14 +150,16 @@ class Lane:
             else:
                 handle.tell_failure(message)
 
-    def _gone(self, handle: ProcessHandle) -> None:
+    def _gone(self) -> None:
         """The supervisor died: the handle has its facts once everything it held is dead."""
         self.usable = False
         self._handle = None
         self.supervisor.wait_gone()
-        handle.wait()
 
     def close(self) -> None:
         """Ends the connection; what still runs of it is killed."""
         self.usable = False
         self._sock.close()
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self.supervisor.forget(handle)

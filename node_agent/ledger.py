@@ -8,6 +8,7 @@ processes, the order of things.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,9 @@ from node_agent.process import Spawner
 from node_agent.troubles import WorkTrouble
 
 log = logging.getLogger("overcrank.agent")
+
+#: How long a decided outcome waits for others to be reported with.
+GATHER_S = 0.03
 
 
 class Workshop(msgspec.Struct, kw_only=True):
@@ -90,6 +94,7 @@ class Ledger:
         self.signals = shop.desk.signals(held.attempt)
         self.checker = Checker(shop.desk, held, plan, self.note)
         self.pending: list[UnitReport] = []
+        self._gather_until_s = 0.0
         self.taken = False
         self.checking = False
         self.rendered: dict[int, Fate] = {}
@@ -100,13 +105,11 @@ class Ledger:
 
     def unrendered(self, frames: Sequence[int] = ()) -> list[Unit]:
         """Units without an outcome whose files nobody looks at: those of these frames, () = all."""
-        wanted = set(frames)
+        rendered = self.rendered
         return [
             unit
-            for unit in self.held.open_units()
-            if unit.phase <= Phase.RENDERING
-            and (not wanted or unit.frame in wanted)
-            and unit.index not in self.rendered
+            for unit in self.held.units_of(frames)
+            if unit.phase <= Phase.RENDERING and unit.index not in rendered
         ]
 
     def hand_over(self, unit: Unit) -> None:
@@ -132,6 +135,8 @@ class Ledger:
         """Ends a unit; it is reported with others that end now, or with the closing report."""
         if not self.desk.settle(self.held, fate.index):
             return
+        if not self.pending:
+            self._gather_until_s = time.monotonic() + GATHER_S
         self.pending.append(
             UnitReport(
                 fate.index,
@@ -152,11 +157,23 @@ class Ledger:
         for unit in self.unrendered():
             self.settle(Fate(unit.index, FAILED, failure, reason))
 
-    def report_decided(self) -> None:
-        """Reports what is decided while other units are still open: it waits for nothing."""
-        if self.pending and self.held.open_units():
-            self.desk.report(self.held, self.pending)
-            self.pending = []
+    def report_by(self) -> float | None:
+        """When, of ``time.monotonic()``, what is decided must be reported; None while nothing is."""
+        return self._gather_until_s if self.pending and self.held.open else None
+
+    def report_due(self) -> None:
+        """Reports what was decided a moment ago, while other units are still open.
+
+        Frames of milliseconds gather: one transaction and one message for all that ended meanwhile.
+        """
+        if self.pending and self.held.open and time.monotonic() >= self._gather_until_s:
+            self.report_now()
+
+    def report_now(self) -> None:
+        """Reports what is decided, if other units are still open; the closing report takes it else."""
+        if self.pending and self.held.open:
+            units, self.pending = self.pending, []
+            self.desk.report(self.held, units)
 
 
 def discard(desk: Desk, attempts: Sequence[int]) -> None:

@@ -29,6 +29,9 @@ NOTE_PREFIX = "== overcrank: "
 REMEMBER_BYTES = 4096
 
 
+#: Notes of processes that print nothing are written once there is so much of them.
+NOTES_BYTES = 4096
+
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 
 
@@ -38,7 +41,9 @@ class LogSpool:
     The beginning is kept up to the cap, then the last ``TAIL_BYTES``; a line between them says how much
     is missing.  Notes (our own lines) are always written.  Writing never raises: a full disk must not
     stop the renderer whose pipe is being drained.  ``trouble`` tells instead.  Nothing is fsynced: the
-    log of a machine that lost power is worth less than the disk's time.
+    log of a machine that lost power is worth less than the disk's time.  Output is in the file at once;
+    notes, of which a chunk of short frames makes two a frame, wait for output, for a reader (the upload
+    looks every second) or for company.
 
     With ``small`` a log begins in memory.  ``settle`` gives it a file of its own, and so does growth; one
     that is closed before is put on a shelf with others like it.  Until either, its lines would be lost with
@@ -73,6 +78,8 @@ class LogSpool:
         self._place: Place | None = None
         self._fd = -1
         self._size = 0
+        #: Notes that are not in the file yet: they wait for output, a reader or company.
+        self._notes = bytearray()
         if small is not None:
             self._text = bytearray()
             return
@@ -107,7 +114,7 @@ class LogSpool:
 
     @property
     def size(self) -> int:
-        """Bytes on disk."""
+        """Bytes of it."""
         return self._size
 
     @property
@@ -124,6 +131,7 @@ class LogSpool:
         """
         with self._lock:
             self._check_open()
+            self._write_notes()
             if not self._beyond:
                 room = max(0, self._cap - self._tail_max - self._size)
                 self._write(data[:room])
@@ -162,6 +170,7 @@ class LogSpool:
             raise ValueError(f"offset and limit must not be negative: {offset}, {limit}")
         limit = min(limit, MAX_READ_BYTES)
         with self._lock:
+            self._write_notes()
             if self._text is not None:
                 return bytes(self._text[offset : offset + limit])
             try:
@@ -179,6 +188,7 @@ class LogSpool:
         """Writes what was kept of the end, then a last line of ours, and closes.  Safe to call twice."""
         with self._lock:
             if not self._closed:
+                self._write_notes()
                 self._write_tail()
                 if footer:
                     self._write_note(footer)
@@ -189,10 +199,11 @@ class LogSpool:
                     os.close(self._fd)
 
     def settle(self) -> None:
-        """Gives a log that is still in memory only a file of its own."""
+        """Puts into the file what is still in memory only, and makes one where there is none yet."""
         with self._lock:
             if self._fd < 0 and not self._closed:
                 self._settle()
+            self._write_notes()
 
     def _settle(self) -> None:
         try:
@@ -261,7 +272,22 @@ class LogSpool:
         # Nearly every note is one plain line; printable text has no line ends of any kind.
         line = (text if text.isprintable() else " ".join(text.splitlines())) or "-"
         start = b"" if self._at_line_start else b"\n"
-        self._write(start + f"{NOTE_PREFIX}{line}\n".encode("utf-8", "replace"))
+        data = start + f"{NOTE_PREFIX}{line}\n".encode("utf-8", "replace")
+        if self._fd < 0:
+            self._write(data)
+            return
+        self._notes += data
+        self._size += len(data)
+        self._at_line_start = True
+        if len(self._notes) > NOTES_BYTES:
+            self._write_notes()
+
+    def _write_notes(self) -> None:
+        if self._notes:
+            data = bytes(self._notes)
+            self._notes.clear()
+            self._size -= len(data)
+            self._write(data)
 
     def _write(self, data: bytes) -> None:
         if self._fd < 0:

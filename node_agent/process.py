@@ -26,6 +26,7 @@ import msgspec
 from farm.model.errors import OvercrankError
 from farm.model.states import FailureClass
 from farm.renderers.base import Invocation, LogEvent, LogParser
+from node_agent.lane import Lane
 from node_agent.lines import LineSplitter
 from node_agent.logs import LogSpool
 from node_agent.supervisor import ExitFacts, ProcessHandle, SpawnFailed, SupervisorGone
@@ -45,17 +46,16 @@ _NODE_ERRORS = frozenset(
 class Spawner(Protocol):
     """What starts processes: the agent's supervisor, started anew if it died."""
 
-    def spawn(
-        self,
-        argv: tuple[str, ...],
-        env: Mapping[str, str],
-        cwd: str,
-        tag: str,
-        output_fd: int,
-        stdin_fd: int | None,
-        on_exit: Callable[[ProcessHandle], None],
-    ) -> ProcessHandle:
-        """Starts a program."""
+    def take_lane(self) -> Lane:
+        """A lane to it that nobody else uses.
+
+        Raises:
+            SupervisorGone: There is no supervisor and none can be started.
+        """
+        ...
+
+    def give_lane(self, lane: Lane) -> None:
+        """Takes a lane back; one over which something still runs is closed, which ends that."""
         ...
 
 
@@ -92,8 +92,8 @@ class Process:
         clear_wake: Callable[[], None],
         on_event: Callable[[LogEvent], None],
         check: Callable[[], Order | None],
-        poke: Callable[[], None],
         grace_s: float,
+        check_by: Callable[[], float | None] = lambda: None,
     ) -> None:
         """Prepares; starts nothing.
 
@@ -105,8 +105,8 @@ class Process:
             clear_wake: Makes it unreadable again.
             on_event: Takes what the parser finds.
             check: Says whether the process must end, and why.
-            poke: Makes ``wake_fd`` readable; from any thread.
             grace_s: SIGTERM to SIGKILL.
+            check_by: When, of ``time.monotonic()``, ``check`` wants to be asked again at the latest.
         """
         self._spawner = spawner
         self._spool = spool
@@ -115,7 +115,7 @@ class Process:
         self._clear_wake = clear_wake
         self._on_event = on_event
         self._check = check
-        self._poke = poke
+        self._check_by = check_by
         self._grace_s = grace_s
         self._lines = LineSplitter()
         self._parser_failed = False
@@ -132,13 +132,20 @@ class Process:
         return handle.pid if handle is not None else 0
 
     def run(
-        self, invocation: Invocation, env: Mapping[str, str], cwd: str, tag: str, deadline_s: float | None
+        self,
+        invocation: Invocation,
+        env: Mapping[str, str],
+        more: Mapping[str, str],
+        cwd: str,
+        tag: str,
+        deadline_s: float | None,
     ) -> Ended:
         """Runs it to its end.
 
         Args:
             invocation: What to run; its files are written already.
-            env: Its environment.
+            env: Its environment; best the same object for all processes of an attempt.
+            more: Variables of this process alone.
             cwd: Working folder.
             tag: Names the attempt in the process's environment.
             deadline_s: ``time.monotonic()`` at which it times out.
@@ -147,43 +154,53 @@ class Process:
             WorkTrouble: It cannot be started.
         """
         started = time.monotonic()
+        try:
+            lane = self._spawner.take_lane()
+        except SupervisorGone as error:
+            raise _start_trouble(error) from error
         reader, writer = os.pipe2(os.O_CLOEXEC)
         try:
             try:
-                handle = self._start(invocation, env, cwd, tag, writer)
+                os.set_blocking(reader, False)
+                handle = self._start(lane, invocation, env, more, cwd, tag, writer)
             finally:
                 os.close(writer)
             self._handle = handle
             if deadline_s is not None:
                 self.limit(deadline_s, Order(FailureClass.TIMEOUT, "it ran longer than its step allows"))
             try:
-                order = self._watch(handle, reader)
+                order = self._watch(lane, handle, reader)
             except SpawnFailed as error:  # of which nothing is heard: there is nothing to wait for
-                handle.kill(0)
                 raise _start_trouble(error) from error
             except BaseException:
-                handle.kill(0)
-                handle.wait()
+                lane.kill(0)
+                lane.wait()
                 raise
             if handle.error is not None:
                 raise _start_trouble(handle.error) from handle.error
-            facts = handle.wait()
+            facts = handle.facts
             assert facts is not None
             self._read_rest(reader)
         finally:
             self._handle = None
+            self._spawner.give_lane(lane)
             os.close(reader)
         return Ended(facts, order, time.monotonic() - started)
 
     def _start(
-        self, invocation: Invocation, env: Mapping[str, str], cwd: str, tag: str, writer: int
+        self,
+        lane: Lane,
+        invocation: Invocation,
+        env: Mapping[str, str],
+        more: Mapping[str, str],
+        cwd: str,
+        tag: str,
+        writer: int,
     ) -> ProcessHandle:
         self._spool.note(f"$ {shlex.join(invocation.argv)}")
         stdin = _stdin_of(invocation)
         try:
-            return self._spawner.spawn(
-                invocation.argv, env, cwd, tag, writer, stdin, lambda _handle: self._poke()
-            )
+            return lane.spawn(invocation.argv, env, more, cwd, tag, writer, stdin)
         except (SpawnFailed, SupervisorGone) as error:
             raise _start_trouble(error) from error
         finally:
@@ -205,25 +222,24 @@ class Process:
             return frame
         return limit
 
-    def _watch(self, handle: ProcessHandle, reader: int) -> Order | None:
+    def _watch(self, lane: Lane, handle: ProcessHandle, reader: int) -> Order | None:
         """Reads until the whole tree is gone; ends it when the time is up or somebody says so."""
-        os.set_blocking(reader, False)
         poll = select.poll()
         poll.register(self._wake_fd, select.POLLIN)
+        poll.register(lane.fd, select.POLLIN)
         # A program that ends at once closes its pipe a moment before its end is told: not to wake up for
         # both, the pipe, which holds 64 KiB, is left alone for the first few milliseconds.
         listening = False
         order: Order | None = None
-        while handle.facts is None and handle.error is None:
-            due = self._due()
-            left = None if due is None or order else max(0.0, due[0] - time.monotonic())
-            if not listening:
-                left = QUIET_S if left is None else min(left, QUIET_S)
-            elif not handle.pid:
-                left = min(math.inf if left is None else left, handle.start_left_s())
-                left = None if left == math.inf else left
-            # Longer waits than poll() takes are no waits for a deadline anybody will see.
-            ready = dict(poll.poll(None if left is None else min(int(left * 1000) + 1, 1 << 30)))
+        while True:
+            ready = [
+                fd
+                for fd, _ in poll.poll(self._pause_ms(handle, listening=listening, ending=order is not None))
+            ]
+            if lane.fd in ready:
+                lane.receive()
+                if handle.facts is not None or handle.error is not None:
+                    return order
             if self._wake_fd in ready:
                 self._clear_wake()
             if not listening:
@@ -236,10 +252,26 @@ class Process:
                 due = self._due()
                 if order is None and due is not None and time.monotonic() >= due[0]:
                     order = due[1]
-                if order is not None and handle.facts is None:
+                if order is not None:
                     self._spool.note(f"ending it: {order.reason}")
-                    handle.kill(self._grace_s)
-        return order
+                    lane.kill(self._grace_s)
+
+    def _pause_ms(self, handle: ProcessHandle, *, listening: bool, ending: bool) -> int | None:
+        """How long to wait for news; None = for ever."""
+        if not listening:
+            left = QUIET_S
+        elif not handle.pid:
+            left = handle.start_left_s()
+        else:
+            left = math.inf
+        if not ending:
+            due, by = self._due(), self._check_by()
+            if due is not None:
+                left = min(left, max(0.0, due[0] - time.monotonic()))
+            if by is not None:
+                left = min(left, max(0.0, by - time.monotonic()))
+        # Longer waits than poll() takes are no waits for a deadline anybody will see.
+        return None if left == math.inf else min(int(left * 1000) + 1, 1 << 30)
 
     def _read(self, reader: int) -> bool:
         """Takes what is there; False at the end of the stream."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -40,6 +41,9 @@ def run_agent(options: AgentOptions) -> int:
         agent = Agent(options)
         agent.on_failure = agent.on_updated = lambda: asked.put(None)
         agent.start()
+        # What is there now stays for good: it need not be looked through each time the collector runs.
+        gc.collect()
+        gc.freeze()
         asked.get()
         if agent.updates.restart_for and not count[0] and not agent.failed:
             agent.stop("the agent was updated and starts anew")

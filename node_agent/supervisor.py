@@ -101,6 +101,7 @@ class ProcessHandle:
         on_exit: Callable[[ProcessHandle], None] | None = None,
         *,
         waited_for: bool = True,
+        events: bool = True,
     ) -> None:
         self.key = key
         self.pid = 0
@@ -108,8 +109,9 @@ class ProcessHandle:
         self.program = program
         self._supervisor = supervisor
         self._on_exit = on_exit
-        self._started = threading.Event()
-        self._ended = threading.Event()
+        # Two events cost more than all else here, and whoever has a lane waits for its descriptor.
+        self._started = threading.Event() if events else None
+        self._ended = threading.Event() if events else None
         self._facts: ExitFacts | None = None
         self._error: OvercrankError | None = None
         self._waited_for = waited_for
@@ -134,7 +136,7 @@ class ProcessHandle:
         Raises:
             SpawnFailed: Nobody told of it in time.
         """
-        if self.pid or self._started.is_set():
+        if self.pid or (self._started is not None and self._started.is_set()):
             return math.inf
         left_s = self._asked_s + SPAWN_TIMEOUT_S - time.monotonic()
         if left_s > 0:
@@ -146,8 +148,12 @@ class ProcessHandle:
         )
 
     def wait(self, timeout_s: float | None = None) -> ExitFacts | None:
-        """Waits until the whole tree is gone; None if it is not after ``timeout_s``."""
-        self._ended.wait(timeout_s)
+        """Waits until the whole tree is gone; None if it is not after ``timeout_s``.
+
+        Not for one that was started over a lane, which tells by itself.
+        """
+        if self._ended is not None:
+            self._ended.wait(timeout_s)
         return self._facts
 
     def kill(self, grace_s: float = KILL_GRACE_S) -> None:
@@ -177,7 +183,8 @@ class ProcessHandle:
     def tell_start(self, pid: int) -> None:
         """Takes the supervisor's word that it runs."""
         self.pid = pid
-        self._started.set()
+        if self._started is not None:
+            self._started.set()
 
     def tell_failure(self, message: dict[str, Any]) -> None:
         """Takes the supervisor's word that it cannot be started."""
@@ -188,8 +195,7 @@ class ProcessHandle:
         self._tell()
 
     def _tell(self) -> None:
-        self._started.set()
-        self._ended.set()
+        self._set_events()
         if self._on_exit is not None:
             try:
                 self._on_exit(self)
@@ -199,10 +205,14 @@ class ProcessHandle:
     def _fail(self, error: OvercrankError) -> None:
         self._error = error
         if self._waited_for:
-            self._started.set()
-            self._ended.set()
+            self._set_events()
         else:
             self._tell()
+
+    def _set_events(self) -> None:
+        if self._started is not None and self._ended is not None:
+            self._started.set()
+            self._ended.set()
 
 
 class Supervisor:
@@ -372,6 +382,7 @@ class Supervisor:
         self._send(message, [output_fd] if stdin_fd is None else [output_fd, stdin_fd])
         if not wait:
             return handle
+        assert handle._started is not None
         handle._started.wait(SPAWN_TIMEOUT_S)
         try:
             handle.start_left_s()
@@ -392,7 +403,7 @@ class Supervisor:
         """
         with self._lock:
             self._last_key += 1
-            handle = ProcessHandle(self, self._last_key, tag, program, waited_for=False)
+            handle = ProcessHandle(self, self._last_key, tag, program, waited_for=False, events=False)
             if not self.alive:
                 raise SupervisorGone(f"cannot start {program}: the supervisor is not running")
             self._handles[handle.key] = handle

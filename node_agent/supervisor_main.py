@@ -24,8 +24,8 @@ same interpreter, and it costs a third of JSON).
     in   {"op": "spawn", "id", "argv", "env", "more", "cwd", "tag", "nice", "stdin": bool, "wait": bool}
          with the write end for stdout and stderr, then the read end for stdin, by SCM_RIGHTS
          ("env" None: that of the last start over this connection; "more" is added to it for this one)
-         {"op": "lane"}                            with a socket: a connection of its own, which takes and
-                                                   answers spawns as this one does; its end kills what it began
+         {"op": "lane"}                            with a socket: another connection, for spawns and kills as
+                                                   this one; its end kills what was begun over it
          {"op": "kill", "id", "signal"}            to the first process alone
          {"op": "kill_tree", "id", "grace_s"}      SIGTERM, grace, SIGKILL until none is left
     out  {"op": "hello", "pid"}

@@ -17,7 +17,8 @@ class TakeBack:
     """What is taken back of one attempt; for the thread that runs its processes.
 
     Attributes:
-        claims: Through which frames of the process that runs can be taken back, None if it cannot leave one out.
+        claims: Through which frames of the process that runs can be taken back, None if it cannot leave one
+            out.
         cut: Why it is ended once the frame it is at is complete, "" if it is not.
     """
 

@@ -1,7 +1,7 @@
 """One connection of the supervisor: messages and descriptors in, messages out, never a wait.
 
-What belongs here: framing, and what a full or closed socket means.  What it may not know: what a message asks.
-Standard library only: the supervisor imports it.
+What belongs here: framing, and what a full or closed socket means.  What it may not know: what a message
+asks.  Standard library only: the supervisor imports it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ class Wire:
         return self.flush()
 
     def flush(self) -> bool:
-        """Sends queued bytes; never blocks, or a stuck agent would keep us from killing.  False: some are left."""
+        """Sends queued bytes; False when some are left.
+
+        Never blocks, or a stuck agent would keep us from killing.
+        """
         outgoing = self._outgoing
         try:
             while outgoing:

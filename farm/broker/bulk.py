@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -24,10 +24,13 @@ from farm.protocol.bulk import (
     LogGetMsg,
     LogPageMsg,
     LogPutMsg,
+    LogsAckMsg,
+    LogsPutMsg,
     PreviewAckMsg,
     PreviewGetMsg,
     PreviewMsg,
     PreviewPutMsg,
+    ShortLog,
 )
 from farm.protocol.codec import bulk_in_codec, encode
 from farm.transport.keyring import Keyring
@@ -38,6 +41,9 @@ log = logging.getLogger("overcrank.bulk")
 
 #: Characters of a public key; what follows in a node's key is its slice.
 KEY_LENGTH = 40
+NOT_LEASED = "this attempt was not leased to this key"
+#: Most messages taken between two looks at whether the thread is to end.
+DRAIN = 100
 #: Stored leases that gather before they are read.
 UNREAD_MOST = 5_000
 
@@ -71,6 +77,10 @@ class Logs(Protocol):
         self, job: int, step: str, no: int, offset: int, data: bytes, *, end: bool = False
     ) -> Appended:
         """Stores the part of a piece that is not held yet."""
+        ...
+
+    def append_whole(self, logs: Sequence[tuple[int, str, int, bytes]]) -> Sequence[Appended]:
+        """Stores logs that came whole (job, step, number, text); one flush for all of them."""
         ...
 
     def read(self, job: int, step: str, no: int, offset: int = 0, limit: int = PIECE) -> Page:
@@ -160,6 +170,8 @@ class BulkThread(threading.Thread):
         self._codec = bulk_in_codec()
         self._waker = Waker()
         self._stopping = False
+        #: Messages of whole logs that this drain brought: who sent it, with which key.
+        self._whole: list[tuple[bytes, str, LogsPutMsg]] = []
 
     def stop(self) -> None:
         """Ends the thread and waits for it; the socket is free afterwards."""
@@ -177,16 +189,63 @@ class BulkThread(threading.Thread):
         while not self._stopping:
             poller.wait(1.0)
             self._waker.clear()
-            for _ in range(100):
+            for _ in range(DRAIN):
                 message = recv_nowait(self._socket)
                 if message is None or self._stopping:
                     break
                 routing_id, body, key = message
-                answer = self._answer(body, key)
+                answer = self._answer(routing_id, body, key)
                 if answer is not None:
                     send_nowait(self._socket, routing_id, encode(answer))
+            self._keep_whole()
 
-    def _answer(self, body: bytes, key: str) -> object | None:
+    def _keep_whole(self) -> None:
+        """Keeps the whole logs that waited, with one flush for all, and answers for them."""
+        waiting, self._whole = self._whole, []
+        if not waiting:
+            return
+        texts = [
+            (one.job, one.step, one.no, one.data)
+            for _, key, message in waiting
+            for one in message.logs
+            if self._may_put(one, key)
+        ]
+        try:
+            kept = iter(self._logs.append_whole(texts))
+        except (OvercrankError, OSError):
+            # One of them is at fault, or the disk: each is answered for by itself.
+            kept = None
+        for routing_id, key, message in waiting:
+            acks = []
+            for one in message.logs:
+                if not self._may_put(one, key):
+                    acks.append(LogAckMsg(one.attempt, -1, NOT_LEASED))
+                elif kept is not None:
+                    done = next(kept)
+                    acks.append(LogAckMsg(one.attempt, done.size, done.reason))
+                else:
+                    acks.append(self._keep_one(one))
+            send_nowait(self._socket, routing_id, encode(LogsAckMsg(tuple(acks))))
+
+    def _keep_one(self, one: ShortLog) -> LogAckMsg:
+        try:
+            (done,) = self._logs.append_whole([(one.job, one.step, one.no, one.data)])
+        except OvercrankError as error:
+            return LogAckMsg(one.attempt, -1, error.message)
+        except OSError as error:
+            log.error("bulk-failed reason=%s", error)
+            return LogAckMsg(one.attempt, -1, f"the farm cannot keep this: {error}")
+        return LogAckMsg(one.attempt, done.size, done.reason)
+
+    def _may_put(self, one: ShortLog, key: str) -> bool:
+        """Whether this log may be written with this key; one that names no step may not."""
+        return (
+            one.job > 0
+            and STEP_NAME.match(one.step) is not None
+            and self._book.key_of(one.job, one.step, one.no) == key
+        )
+
+    def _answer(self, routing_id: bytes, body: bytes, key: str) -> object | None:
         entry = self._keyring.lookup(key)
         if entry is None or entry.revoked:
             return BulkErrorMsg(0, "denied", "this key is revoked or unknown here")
@@ -194,6 +253,11 @@ class BulkThread(threading.Thread):
             message: AnyBulkIn = self._codec.decode(body)
         except PeerError as error:
             return BulkErrorMsg(0, error.code, error.message)
+        if isinstance(message, LogsPutMsg):
+            self._whole.append((routing_id, key, message))
+            return None
+        # In the order they came: what is asked or added now may follow a log that waits.
+        self._keep_whole()
         try:
             return self._handle(message, key, entry.role)
         except OvercrankError as error:
@@ -215,10 +279,9 @@ class BulkThread(threading.Thread):
             raise PeerError("that is no step")
         if isinstance(message, LogPutMsg | PreviewPutMsg):
             if self._book.key_of(message.job, message.step, message.no) != key:
-                reason = "this attempt was not leased to this key"
                 if isinstance(message, LogPutMsg):
-                    return LogAckMsg(message.attempt, -1, reason)
-                return PreviewAckMsg(message.attempt, message.unit, reason)
+                    return LogAckMsg(message.attempt, -1, NOT_LEASED)
+                return PreviewAckMsg(message.attempt, message.unit, NOT_LEASED)
             if isinstance(message, PreviewPutMsg):
                 self._previews.put(message.job, message.step, message.unit, message.no, message.data)
                 return PreviewAckMsg(message.attempt, message.unit)

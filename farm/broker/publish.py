@@ -1,16 +1,33 @@
-"""Subscriptions: a snapshot, then numbered deltas of what changed, at most ten a second per client."""
+"""Subscriptions: a snapshot, then numbered deltas of what changed, at most ten a second per client.
+
+What belongs here: who follows what, and what they have not been told yet.  What may not: how rows look
+(``farm.broker.views``).
+
+What a delta costs follows from what changed, not from how large the farm is, and it is paid once for all who
+follow: rows are made and encoded once.  A farm of thousands of busy nodes changes more rows a second than
+anybody can look at, so a delta holds at most so many (the others come next), and the next one waits until
+telling took no more than its part of the loop's time.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+import msgspec
 
 from farm.broker.views import Views
+from farm.core.apply import units_of
 from farm.core.rows import (
     AnyRow,
     BulkRow,
+    HistoryRow,
     JobRow,
     JobStateRow,
     LeaseRow,
+    MeterRow,
     NodeRow,
     ResultRow,
     StepEditRow,
@@ -20,12 +37,19 @@ from farm.core.state import Farm
 from farm.model.errors import CallError
 from farm.model.ids import parse_address
 from farm.protocol.client import DeltaMsg, SnapshotMsg, UnitDelta
+from farm.protocol.codec import encode
 from farm.protocol.session import BrokerSession
 
 #: Least time between two deltas to a client, in microseconds.
 EVERY_US = 100_000
 #: Most unit changes in one delta; beyond it the client gets a fresh snapshot.
 UNITS_MOST = 5_000
+#: Most rows of jobs and of nodes in one delta.
+ROWS_MOST = 500
+#: After telling took so long, nothing is told for so many times that: a twentieth of the loop's time.
+PAUSE_TIMES = 20
+#: A node of which nothing else changed is told of this often, for what its heartbeats and the clock change.
+REFRESH_US = 5_000_000
 
 
 class _Follower:
@@ -41,17 +65,37 @@ class _Follower:
 
 
 class Publisher:
-    """Keeps what each following client has not been told yet."""
+    """Keeps what each following client has not been told yet.
 
-    def __init__(self, farm: Farm, views: Views, reply: Callable[[bytes, object], None]) -> None:
+    Args:
+        farm: The core's state.
+        views: Makes rows.
+        reply: Sends a message to one connection at the end of the turn.
+        spent_ns: Time the calling thread has used, in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        farm: Farm,
+        views: Views,
+        reply: Callable[[bytes, object], None],
+        spent_ns: Callable[[], int] = time.thread_time_ns,
+    ) -> None:
         self._farm = farm
         self._views = views
         self._reply = reply
+        self._spent_ns = spent_ns
         self._followers: dict[bytes, _Follower] = {}
-        self._jobs: set[int] = set()
-        self._nodes: set[int] = set()
+        #: What changed, in the order it was noted (dicts as ordered sets).
+        self._jobs: dict[int, None] = {}
+        self._nodes: dict[int, None] = {}
         self._gone: list[str] = []
-        self._last_us = 0
+        self._resync = False
+        #: Node of each open attempt: a result does not name it.
+        self._node_of: dict[int, int] = {}
+        #: When followers were last told of a node.
+        self._told_us: dict[int, int] = {}
+        self._due_us = 0
 
     @property
     def following(self) -> bool:
@@ -75,6 +119,8 @@ class Publisher:
                 raise CallError(f"there is no topic {topic!r}", hint="jobs, nodes, job:12")
         session.topics = topics
         follower = _Follower(session, job_units)
+        if not self._followers:
+            self._node_of = {attempt.id: attempt.node.id for attempt in self._farm.attempts.values()}
         self._followers[session.routing_id] = follower
         self._snapshot(follower, request_id, now_us)
 
@@ -108,94 +154,167 @@ class Publisher:
 
     def forget(self, routing_id: bytes) -> None:
         """The client is gone."""
-        self._followers.pop(routing_id, None)
+        if self._followers.pop(routing_id, None) is not None and not self._followers:
+            self._jobs.clear()
+            self._nodes.clear()
+            self._gone.clear()
+            self._node_of.clear()
+            self._told_us.clear()
+            self._resync = False
+
+    # -- taking note --
 
     def note(self, rows: Iterable[AnyRow]) -> None:
         """Takes note of what stored rows changed."""
         if not self._followers:
             return  # whoever comes gets a snapshot first
-        steps = self._farm.steps
+        steps, farm = self._farm.steps, self._farm
         for row in rows:
             kind = type(row)
             if kind is ResultRow or kind is LeaseRow or kind is BulkRow:
                 job = steps[row.step_id].job  # type: ignore[union-attr]
-                self._jobs.add(job.id)
-                if kind is not BulkRow:
-                    self._nodes.add(0)
+                self._jobs[job.id] = None
+                if kind is LeaseRow:
+                    self._node_of[row.id] = row.node_id  # type: ignore[union-attr]
+                    self._nodes[row.node_id] = None  # type: ignore[union-attr]
+                elif kind is ResultRow and row.closes:  # type: ignore[union-attr]
+                    node_id = self._node_of.pop(row.attempt_id, None)  # type: ignore[union-attr]
+                    if node_id is not None:
+                        self._nodes[node_id] = None
                 for follower in self._followers.values():
                     if job.id in follower.job_units:
                         self._note_units(follower, row)
             elif kind is StepEditRow:
                 # The map may have grown: whoever follows its units needs it whole.
                 job = steps[row.step_id].job  # type: ignore[union-attr]
-                self._jobs.add(job.id)
+                self._jobs[job.id] = None
                 for follower in self._followers.values():
-                    follower.resync = follower.resync or job.id in follower.job_units
+                    if job.id in follower.job_units:
+                        self._needs_all(follower)
             elif kind is JobStateRow or kind is StepRow:
-                self._jobs.add(row.job_id)  # type: ignore[union-attr]
+                self._jobs[row.job_id] = None  # type: ignore[union-attr]
             elif kind is JobRow:
-                self._jobs.add(row.id)  # type: ignore[union-attr]
+                self._jobs[row.id] = None  # type: ignore[union-attr]
             elif kind is NodeRow:
                 if row.forgotten:  # type: ignore[union-attr]
                     self._gone.append(f"node:{row.id}")  # type: ignore[union-attr]
-                self._nodes.add(row.id)  # type: ignore[union-attr]
+                self._nodes[row.id] = None  # type: ignore[union-attr]
+            elif kind is MeterRow:
+                self._nodes[row.node_id] = None  # type: ignore[union-attr]
+            elif kind is HistoryRow and row.what.startswith("node "):  # type: ignore[union-attr]
+                # A node that falls silent or is heard again: there is no other row of it.
+                self._nodes.update(dict.fromkeys(farm.node_names.get(row.what[5:], ())))  # type: ignore[union-attr]
+
+    def note_beat(self, node_id: int, now_us: int) -> None:
+        """A node's heartbeat came; it is told of now and then, though no row says that it changed."""
+        if self._followers and now_us - self._told_us.get(node_id, 0) >= REFRESH_US:
+            self._nodes[node_id] = None
+
+    def _needs_all(self, follower: _Follower) -> None:
+        follower.resync = self._resync = True
+        follower.units.clear()
 
     def _note_units(self, follower: _Follower, row: AnyRow) -> None:
+        if follower.resync:
+            return
         if type(row) is ResultRow:
             if row.unit >= 0:
                 follower.units[(row.step_id, row.unit)] = None
-        elif type(row) is LeaseRow and row.units.isdecimal():
-            follower.units[(row.step_id, int(row.units))] = None
+        elif (type(row) is LeaseRow or type(row) is BulkRow) and row.units != "*":
+            units = units_of(row.units)
+            if len(units) <= UNITS_MOST:
+                follower.units.update(dict.fromkeys([(row.step_id, unit) for unit in units]))
+            else:
+                self._needs_all(follower)
         else:
-            follower.resync = True
+            self._needs_all(follower)
         if len(follower.units) > UNITS_MOST:
-            follower.resync = True
+            self._needs_all(follower)
+
+    # -- telling --
 
     def due_in_us(self, now_us: int) -> int | None:
         """When the next delta is due, None when there is nothing to tell."""
-        if not self._followers or not (self._jobs or self._nodes):
+        if not self._followers or not (self._jobs or self._nodes or self._resync):
             return None
-        return max(0, self._last_us + EVERY_US - now_us)
+        return max(0, self._due_us - now_us)
 
     def flush(self, now_us: int) -> None:
         """Sends deltas if they are due."""
-        if not self._followers:
-            self._jobs.clear()
-            self._nodes.clear()
-            self._gone.clear()
+        if not self._followers or now_us < self._due_us or not (self._jobs or self._nodes or self._resync):
             return
-        if now_us - self._last_us < EVERY_US or not (self._jobs or self._nodes):
-            return
-        self._last_us = now_us
-        jobs, nodes, gone = sorted(self._jobs), bool(self._nodes), tuple(self._gone)
+        begun_ns = self._spent_ns()
+        self._resync = False
+        followers = list(self._followers.values())
+        jobs = self._job_rows(followers, now_us)
+        nodes = self._node_rows(followers, now_us)
+        all_jobs, all_nodes = tuple(jobs.values()), tuple(nodes)
+        gone = tuple(self._gone)
         self._gone.clear()
-        self._jobs.clear()
-        self._nodes.clear()
-        for follower in list(self._followers.values()):
+        for follower in followers:
             if follower.resync:
                 self._snapshot(follower, 0, now_us)
                 continue
-            shown = [number for number in jobs if follower.jobs_topic or number in follower.job_units]
-            steps = self._farm.steps
-            units = tuple(
-                UnitDelta(steps[step_id].address, unit, steps[step_id].state[unit])
-                for step_id, unit in follower.units
-            )
-            follower.units.clear()
+            if follower.jobs_topic:
+                shown = all_jobs
+            else:
+                shown = tuple(jobs[number] for number in follower.job_units if number in jobs)
             follower.session.delta += 1
             self._reply(
                 follower.session.routing_id,
                 DeltaMsg(
                     n=follower.session.delta,
-                    jobs=tuple(self._views.job_row(self._farm.jobs[number], now_us) for number in shown),
-                    nodes=tuple(
-                        self._views.node_row(node, now_us)
-                        for node in self._farm.nodes.values()
-                        if not node.forgotten
-                    )
-                    if nodes and follower.nodes_topic
-                    else (),
-                    units=units,
+                    jobs=shown,
+                    nodes=all_nodes if follower.nodes_topic else (),
+                    units=self._unit_deltas(follower),
                     gone=gone if follower.nodes_topic else (),
                 ),
             )
+        spent_us = (self._spent_ns() - begun_ns) // 1000
+        self._due_us = now_us + max(EVERY_US, PAUSE_TIMES * spent_us)
+
+    def _unit_deltas(self, follower: _Follower) -> tuple[UnitDelta, ...]:
+        steps = self._farm.steps
+        units = tuple(
+            [
+                UnitDelta(steps[step_id].address, unit, steps[step_id].state[unit])
+                for step_id, unit in follower.units
+            ]
+        )
+        follower.units.clear()
+        return units
+
+    def _job_rows(self, followers: list[_Follower], now_us: int) -> dict[int, Any]:
+        """Encoded rows of the jobs that changed and that somebody follows, by number."""
+        if not any(follower.jobs_topic for follower in followers):
+            followed = set[int]().union(*(follower.job_units for follower in followers))
+            self._jobs = {number: None for number in self._jobs if number in followed}
+        farm_jobs, views = self._farm.jobs, self._views
+        return {
+            number: msgspec.Raw(encode(views.job_row(farm_jobs[number], now_us)))
+            for number in sorted(_take(self._jobs))
+        }
+
+    def _node_rows(self, followers: list[_Follower], now_us: int) -> list[Any]:
+        """Encoded rows of the nodes that changed, if anybody follows nodes."""
+        if not any(follower.nodes_topic for follower in followers):
+            self._nodes.clear()
+            return []
+        farm_nodes, views, told_us = self._farm.nodes, self._views, self._told_us
+        rows = []
+        for number in sorted(_take(self._nodes)):
+            node = farm_nodes.get(number)
+            if node is None or node.forgotten:
+                told_us.pop(number, None)
+                continue
+            told_us[number] = now_us
+            rows.append(msgspec.Raw(encode(views.node_row(node, now_us))))
+        return rows
+
+
+def _take(noted: dict[int, None]) -> list[int]:
+    """The first of what was noted, as many as one delta holds; they are noted no more."""
+    taken = list(islice(noted, ROWS_MOST))
+    for number in taken:
+        del noted[number]
+    return taken

@@ -234,10 +234,11 @@ class Routes:
             s.sessions.pop(session.routing_id, None)
             s.outbound.reply(session.routing_id, RehelloMsg())
             return
-        for progress in message.progress:
-            s.views.progress[progress.attempt] = progress
+        if message.progress:
+            s.views.note_progress(message.progress)
         if message.load is not None:
             s.views.load[session.node_id] = message.load
+        s.publisher.note_beat(session.node_id, s.now_us)
         mine = set(held)
         answer = BeatAckMsg(message.n, tuple(attempt for attempt in message.held if attempt in mine))
         s.outbound.reply(session.routing_id, answer)

@@ -47,6 +47,16 @@ class Views:
         self._outlook_us = 0
         self._forecasts: dict[int, Forecast | None] = {}
 
+    def note_progress(self, told: Iterable[AttemptProgress]) -> None:
+        """Remembers how far attempts are, while they are open."""
+        progress, attempts = self.progress, self._farm.attempts
+        for one in told:
+            if one.attempt in attempts:
+                progress[one.attempt] = one
+        if len(progress) > 2 * len(attempts) + 1_000:
+            # Attempts that ended without their agent's word.
+            self.progress = {number: one for number, one in progress.items() if number in attempts}
+
     # -- jobs --
 
     def find_job(self, number: int) -> Job:
@@ -76,10 +86,8 @@ class Views:
         """A job as lists show it."""
         spend = waste = 0
         for step in job.steps:
-            spend += step.spend_nano
+            spend += step.spend_nano + self._running(step, now_us)
             waste += step.waste_nano
-            for attempt in step.attempts.values():
-                spend += self._charge(attempt, now_us)
         counts = job.counts()
         ahead = self._forecast(job, now_us)
         return JobRow(
@@ -130,7 +138,23 @@ class Views:
         return ""
 
     def _charge(self, attempt: Attempt, now_us: int) -> int:
-        return meter.projected(attempt.node, now_us)[1][attempt.id]
+        return meter.projected_charge(attempt, now_us)
+
+    @staticmethod
+    def _running(step: Step, now_us: int) -> int:
+        """What the open attempts of a step are charged up to now; a node with several is asked once."""
+        total = 0
+        by_node: dict[int, dict[int, int]] = {}
+        for attempt in step.attempts.values():
+            node = attempt.node
+            if len(node.attempts) < 2:
+                total += meter.projected_charge(attempt, now_us)
+                continue
+            charges = by_node.get(node.id)
+            if charges is None:
+                charges = by_node[node.id] = meter.projected(node, now_us)[1]
+            total += charges[attempt.id]
+        return total
 
     def step_row(self, step: Step) -> StepRow:
         """A step as lists show it."""
@@ -410,7 +434,7 @@ class Views:
             key = {"job": f"J{job.id}", "user": job.user, "project": job.project}[by] or "(none)"
             entry = sums.setdefault(key, [0, 0, 0, 0])
             for step in job.steps:
-                entry[0] += step.spend_nano + sum(self._charge(a, now_us) for a in step.attempts.values())
+                entry[0] += step.spend_nano + self._running(step, now_us)
                 entry[1] += step.waste_nano
                 entry[2] += step.busy_us
                 entry[3] += step.counts[DONE]

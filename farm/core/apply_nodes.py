@@ -23,7 +23,8 @@ def apply_node(farm: Farm, row: NodeRow) -> None:
         farm.node_by_key[row.key] = node
         farm.next_node = max(farm.next_node, row.id + 1)
     facts = _FACTS.decode(row.facts)
-    node.name, node.pool, node.site, node.facts = row.name, row.pool, row.site, facts
+    _call(farm, node, row.name)
+    node.pool, node.site, node.facts = row.pool, row.site, facts
     if row.enabled and not node.enabled:
         node.blame.clear()  # somebody vouches for it
     node.enabled, node.reason, node.rate_nano_h = bool(row.enabled), row.reason, row.rate_nano_h
@@ -51,6 +52,15 @@ def apply_node(farm: Farm, row: NodeRow) -> None:
         node.klass = klass
         farm.live_version += 1
     openings.refresh(farm, node)
+
+
+def _call(farm: Farm, node: Node, name: str) -> None:
+    """Gives the node its name, and the index of names its place."""
+    same = farm.node_names.get(node.name)
+    if same is not None and node.name != name and same.pop(node.id, None) is not None and not same:
+        del farm.node_names[node.name]
+    node.name = name
+    farm.node_names.setdefault(name, {})[node.id] = node
 
 
 def class_of(farm: Farm, node: Node) -> NodeClass:

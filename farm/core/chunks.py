@@ -78,13 +78,17 @@ def _count_crew(farm: Farm, shape: Shape) -> Crew:
     slots, speed = slots_and_speed(farm, shape)
     far_us = 4.0 * TARGETS_MOST * farm.settings.chunk_target_us * max(speed, 1.0)
     waiting_us: dict[int, float] = {}
+    steps = 0
     for other in farm.busy.values():
         for step in other.queue.each():
+            steps += 1
             priority = step.job.priority
             us = waiting_us.get(priority, 0.0)
             if us < far_us:
                 waiting_us[priority] = us + queued_us(step)
-    return Crew(farm.live_version, farm.seq + max(_FRESH_ROWS, slots), slots, speed, waiting_us)
+    # So that a lease pays for about one look, however many nodes there are and steps wait.
+    fresh = max(_FRESH_ROWS, slots, steps)
+    return Crew(farm.live_version, farm.seq + fresh, slots, speed, waiting_us)
 
 
 def slots_and_speed(farm: Farm, shape: Shape) -> tuple[int, float]:

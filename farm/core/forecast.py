@@ -5,8 +5,7 @@ for them.  What may not: decisions, and any change of state: people look at thes
 nothing that decides may depend on whether somebody looked.
 
 A range holds in about four of five cases.  Where nothing was measured there is no figure: a step of which
-nothing is known goes by steps like it (same renderer and scene, else same renderer and user), and is named when
-there is none.
+nothing is known goes by steps like it (``farm.core.likeness``), and is named when there is none.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import msgspec
 
 from farm.core import meter, pace
 from farm.core.chunks import slots_on
+from farm.core.likeness import pace_like, step_like
 from farm.core.match import refusal
 from farm.core.state import Job, Shape, Step
 from farm.model.resources import Resources, dominant_share_ppm
@@ -32,10 +32,6 @@ _BLOCKED, _QUEUED, _RUNNING = UnitState.BLOCKED.value, UnitState.QUEUED.value, U
 _Z = 1.2816
 #: What is never known better, relative: who else will come, how speeds were measured.
 _ALWAYS = 0.06
-#: How well steps like one tell of it: same renderer and scene, same renderer and user.
-_LIKE_SCENE, _LIKE_USER = 0.25, 0.8
-#: Steps looked at to find one like another, newest first.
-_STEPS_LOOKED_AT = 5_000
 #: How much dearer frames may be where none was measured: shots grow towards their end more often than not.
 _BLIND = 0.6
 _US_PER_HOUR = 3.6e9
@@ -130,7 +126,7 @@ class Outlook:
         return self._sum(parts, tuple(unknown), before, share, spent, wasted, held=held)
 
     def _part(self, step: Step) -> _Part | None:
-        like, doubt = (step.pace, 0.0) if pace.known(step) else _like(self._farm, step)
+        like, doubt = (step.pace, 0.0) if pace.known(step) else pace_like(self._farm, step)
         if like is None:
             return None
         waiting, running_us, unmeasured = 0.0, 0.0, 0.0
@@ -221,7 +217,7 @@ class Outlook:
         count = step.counts[_QUEUED] + step.counts[_RUNNING]
         if not count:
             return 0.0
-        like = step.pace if pace.known(step) else _like(self._farm, step)[0]
+        like = step.pace if pace.known(step) else pace_like(self._farm, step)[0]
         if like is None:
             return 0.0
         mean_us = like.mean_us()
@@ -285,7 +281,7 @@ class Outlook:
         unknown: list[str] = []
         job = Job(0, spec, b"", self._now_us)
         for index, asked in enumerate(spec.steps):
-            model = _like_step(self._farm, spec.user, asked, None)
+            model = step_like(self._farm, spec.user, asked)
             if model is None:
                 unknown.append(asked.name)
                 continue
@@ -411,35 +407,3 @@ def _share_of(shape: Shape, node: Node) -> float:
         return 1.0
     asked = Resources(cores=need.cores, ram_mib=need.ram_mib, gpus=need.gpus)
     return dominant_share_ppm(asked, total) / 1e6
-
-
-# ---------------------------------------------------------------- steps like one
-
-
-def _like(farm: Farm, step: Step) -> tuple[Pace | None, float]:
-    found = _like_step(farm, step.job.user, step.spec, step)
-    return (found[0].pace, found[1]) if found is not None else (None, 0.0)
-
-
-def _like_step(farm: Farm, user: str, spec: StepSpec, step: Step | None) -> tuple[Step, float] | None:
-    """The newest measured step like this one, and how much doubt remains."""
-    paths = _paths(spec)
-    second: Step | None = None
-    for looked_at, other in enumerate(reversed(farm.steps.values())):
-        if looked_at >= _STEPS_LOOKED_AT:
-            break
-        if other is step or other.spec.renderer != spec.renderer or other.spec.kind != spec.kind:
-            continue
-        if not pace.known(other):
-            continue
-        if paths and _paths(other.spec) == paths:
-            return other, _LIKE_SCENE
-        if second is None and other.job.user == user:
-            second = other
-    return (second, _LIKE_USER) if second is not None else None
-
-
-def _paths(spec: StepSpec) -> tuple[str, ...]:
-    """Files its parameters name: the scene, in whichever parameter the renderer has it."""
-    texts = [value for value in spec.params.values() if isinstance(value, str)]
-    return tuple(sorted(text for text in texts if "/" in text or "\\" in text))

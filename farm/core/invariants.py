@@ -168,6 +168,8 @@ def _check_sequence(step: Step) -> None:
 
 
 def _check_nodes(farm: Farm) -> None:
+    named = {number: name for name, nodes in farm.node_names.items() for number in nodes}
+    _must(named == {node.id: node.name for node in farm.nodes.values()}, "the index of nodes' names is wrong")
     for node in farm.nodes.values():
         if node.forgotten:
             continue

@@ -182,9 +182,9 @@ def why_nobody(farm: Farm, step: Step, most: int = 3) -> str:
     for node in farm.nodes.values():
         if node.forgotten:
             continue
-        reason = out_of_service(node) or refused(shape, node)
-        if len(told) < most:
-            told.append(f"{node.name} {reason}")
+        if len(told) == most:
+            break
+        told.append(f"{node.name} {out_of_service(node) or refused(shape, node)}")
     return "no node can take it: " + "; ".join(told or ["the farm has none"])
 
 
@@ -209,8 +209,16 @@ def preferred_nodes(farm: Farm, step: Step) -> list[Node]:
 
 def excluded(farm: Farm, step: Step, node: Node) -> bool:
     """Whether the node failed too often for the step while another able node has not."""
-    if step.node_failures.get(node.id, 0) < NODE_FAILURES_PER_STEP:
+    failures, shape = step.node_failures, step.shape
+    if failures.get(node.id, 0) < NODE_FAILURES_PER_STEP:
         return False
+    if shape is not None and not farm.policy.sites:
+        # Counted, since a look at every node of a large farm would cost more than the lease.
+        bad = sum(
+            times >= NODE_FAILURES_PER_STEP and _able(farm, shape, number)
+            for number, times in failures.items()
+        )
+        return able_count(farm, shape) > bad or not _able(farm, shape, node.id)
     return all(other is not node for other in preferred_nodes(farm, step))
 
 

@@ -100,6 +100,22 @@ def projected(node: Node, now_us: int) -> tuple[int, dict[int, int], int]:
     return total, charges, idle
 
 
+def projected_charge(attempt: Attempt, now_us: int) -> int:
+    """What ``advance`` would make of one attempt's charge, without doing it.
+
+    Most nodes run one attempt at a rate that stays: then it is as ``_charge`` has it, and nothing is made.
+    """
+    node = attempt.node
+    since_us = node.metered_us
+    if not node.meter_on or now_us <= since_us:
+        return attempt.charge_nano
+    if len(node.attempts) > 1 or node.settings.rates:
+        return projected(node, now_us)[1][attempt.id]
+    amount = rate_cost(node.meter_rate, since_us, now_us, node.origin_us)
+    part, rest = divmod(amount * attempt.share_ppm, 1_000_000)
+    return attempt.charge_nano + part + (rest * 2 >= 1_000_000)
+
+
 def start(node: Node, now_us: int, rate_nano_h: int) -> None:
     """Starts the meter at a rate; a running meter with the same rate just goes on."""
     if node.meter_on and node.meter_rate == rate_nano_h:

@@ -89,16 +89,19 @@ def on_hello(farm: Farm, event: HelloEvent, out: Outcome) -> None:
 
 
 def _unique_name(farm: Farm, wanted: str, number: int) -> str:
-    taken = {
-        node.name
-        for node in farm.nodes.values()
-        if node.id != number and not node.forgotten and node.state is not NodeState.OFFLINE
-    }
     base = wanted or f"node-{number}"
     name, n = base, 2
-    while name in taken:
+    while _is_taken(farm, name, number):
         name, n = f"{base}-{n}", n + 1
     return name
+
+
+def _is_taken(farm: Farm, name: str, number: int) -> bool:
+    """Whether another node that may still be about is called so."""
+    return any(
+        node.id != number and not node.forgotten and node.state is not NodeState.OFFLINE
+        for node in farm.node_names.get(name, {}).values()
+    )
 
 
 def on_beat(farm: Farm, event: BeatEvent, out: Outcome) -> None:

@@ -156,7 +156,7 @@ def _note_long(pace: Pace, node: Node, place: int, elapsed_us: int) -> None:
 def _expected(pace: Pace, place: int, frames: int) -> float:
     """As the table says of a place, without working out the others.
 
-    Never taken from a table that happens to be there: the last bit may differ, and people looking make tables.
+    Never taken from a table that happens to be there: its last bit may differ, and a look makes one.
     """
     counts, sums = pace.counts, pace.sums
     low, high = max(0, place - 1), min(PLACES, place + 2)
@@ -211,7 +211,7 @@ def start_us(step: Step, node: Node | None = None) -> float:
 
 
 def frame_us(step: Step, unit: int, node: Node | None = None) -> float:
-    """Microseconds a unit is expected to take on a node (on one of speed 1); a guess when nothing is known."""
+    """Microseconds a unit is expected to take on a node (on one of speed 1); a guess when none is known."""
     pace = step.pace
     base = pace.table()[unit * PLACES // step.units] if any(pace.counts) else float(GUESS_FRAME_US)
     return base / node.speed if node is not None else base
@@ -259,8 +259,8 @@ def running_us(attempt: Attempt, now_us: int) -> float:
 def left_us(attempt: Attempt, now_us: int) -> int:
     """Microseconds until an attempt is expected to end.
 
-    A unit that runs longer than expected is taken to need half as long as it is over, and at least the spread of
-    the step's frames.
+    A unit that runs longer than expected is taken to need half as long as it is over, and at least the spread
+    of the step's frames.
     """
     step, node = attempt.step, attempt.node
     left = 0.0

@@ -191,6 +191,8 @@ class Farm:
         self.attempts: dict[int, Attempt] = {}
         self.nodes: dict[int, Node] = {}
         self.node_by_key: dict[str, Node] = {}
+        #: Nodes of each name, in service or not, by id: so that a new one's name is found without a search.
+        self.node_names: dict[str, dict[int, Node]] = {}
         self.buckets: dict[tuple[object, ...], Bucket] = {}
         self.empty_buckets: dict[tuple[object, ...], Bucket] = {}
         #: Counts up whenever a node enters or leaves service or changes class.

@@ -1,7 +1,7 @@
 """What idle nodes may do near the end: take frames from slow chunks, run second copies of stragglers.
 
-What belongs here: which frames are asked back and which are copied.  What may not: what becomes of the answers
-(``farm.core.results``), and how a second copy gets to publish (``farm.core.specs``).
+What belongs here: which frames are asked back and which are copied.  What may not: what becomes of the
+answers (``farm.core.results``), and how a second copy gets to publish (``farm.core.specs``).
 
 Stealing changes nothing by itself: the agent is asked to give back what it has not begun; what it gives back
 is queued again as any frame is.  An answer that never comes changes nothing, and no frame is asked for twice.

@@ -32,6 +32,28 @@ class LogAckMsg(msgspec.Struct, frozen=True, tag="log-ack"):
     reason: str = ""
 
 
+class ShortLog(msgspec.Struct, frozen=True, array_like=True):
+    """The whole log of an attempt that has ended."""
+
+    job: int
+    step: str
+    no: int
+    attempt: int
+    data: bytes
+
+
+class LogsPutMsg(msgspec.Struct, frozen=True, tag="logs-put"):
+    """Whole logs of attempts that have ended, together no longer than one piece."""
+
+    logs: tuple[ShortLog, ...]
+
+
+class LogsAckMsg(msgspec.Struct, frozen=True, tag="logs-ack"):
+    """What is held of each of these logs, in the order they were sent."""
+
+    acks: tuple[LogAckMsg, ...]
+
+
 class PreviewPutMsg(msgspec.Struct, frozen=True, tag="preview-put"):
     """The preview picture (JPEG) of one unit."""
 
@@ -96,8 +118,8 @@ class BulkErrorMsg(msgspec.Struct, frozen=True, tag="bulk-error"):
     reason: str
 
 
-AnyBulkIn = LogPutMsg | PreviewPutMsg | LogGetMsg | PreviewGetMsg
-AnyBulkOut = LogAckMsg | PreviewAckMsg | LogPageMsg | PreviewMsg | BulkErrorMsg
+AnyBulkIn = LogPutMsg | LogsPutMsg | PreviewPutMsg | LogGetMsg | PreviewGetMsg
+AnyBulkOut = LogAckMsg | LogsAckMsg | PreviewAckMsg | LogPageMsg | PreviewMsg | BulkErrorMsg
 
 
 class JoinMsg(msgspec.Struct, frozen=True, tag="join"):

@@ -37,8 +37,8 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A job as lists show it.
 
-    The ranges say when it will be done and what it will have cost; they hold in about four of five cases.  None:
-    nothing is known.  ``not_estimated`` names steps that are not in them.
+    The ranges say when it will be done and what it will have cost; they hold in about four of five cases.
+    None: nothing is known.  ``not_estimated`` names steps that are not in them.
     """
 
     job: int

@@ -63,13 +63,18 @@ class Health(msgspec.Struct):
         return bool(problems)
 
 
-def check_file(path: Path, *, quick: bool = False) -> Health:
+def check_file(path: Path, *, quick: bool = False, owned: bool = False) -> Health:
     """Checks the farm's file; a broker may be running on it.
+
+    Args:
+        path: The file.
+        quick: Leave out the replay of the whole history.
+        owned: Whether the caller holds the file's lock.
 
     Raises:
         StorageError: There is none.
     """
-    with SqliteReader(path) as store:
+    with SqliteReader(path, owned=owned) as store:
         health = Health(store.label)
         try:
             # One moment of it, however long the look takes.
@@ -263,6 +268,8 @@ def backup_file(path: Path, target: Path, *, force: bool = False) -> int:
     Raises:
         StorageError: There is no database, the target is there already, or it cannot be written.
     """
+    if not path.is_file():
+        raise StorageError(f"there is no database {path}")
     if target.exists() and not force:
         raise StorageError(f"{target} is there already", hint="choose another name, or say --force")
     if target.resolve() == path.resolve():

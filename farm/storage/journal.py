@@ -183,12 +183,16 @@ class Regrouping:
             if len(into.parts) >= SEGMENT_ROWS:
                 self._closed.append(opened.pop(step_id).closed())
 
+    def take(self) -> list[Segment]:
+        """Segments that are full, each given once."""
+        closed, self._closed = self._closed, []
+        return closed
+
     def finish(self) -> list[Segment]:
-        """The segments in order of ``id``."""
+        """The other segments."""
         self._closed += [part.closed() for part in self._open.values()]
         self._open.clear()
-        self._closed.sort(key=lambda segment: segment.id)
-        return self._closed
+        return self.take()
 
 
 def _bounds(text: str) -> tuple[int, int]:

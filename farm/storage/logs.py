@@ -1,5 +1,8 @@
 """Logs of attempts as files: ``<root>/J12/beauty/7.log``, pieces appended where they belong.
 
+A short log that comes whole goes on a shelf with its neighbours (``farm.storage.shelves``); it is read like
+any other.
+
 What belongs here: files, offsets and limits.  What must not: who may read or write (the broker's bulk
 thread decides that before it calls), or sockets.  Used by one thread.
 
@@ -13,11 +16,13 @@ import contextlib
 import os
 import shutil
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from farm.model.errors import CallError, StorageError
 from farm.model.ids import STEP_NAME
+from farm.storage.shelves import SHORT, SPAN, Shelves
 from farm.storage.troubles import file_trouble
 
 #: Most bytes kept of one attempt.
@@ -63,6 +68,7 @@ class LogStore:
         self._cap = cap
         self._most = max(1, handles)
         self._handles: OrderedDict[tuple[int, str, int], int] = OrderedDict()
+        self._shelves = Shelves()
 
     def append(
         self, job: int, step: str, no: int, offset: int, data: bytes, *, end: bool = False
@@ -78,10 +84,22 @@ class LogStore:
             data: The piece.
             end: Nothing follows this piece.
         """
-        path = self._path(job, step, no)
+        self._path(job, step, no)
         if offset < 0:
             raise CallError(f"J{job}/{step}@{no}: a log has no offset {offset}")
-        size = None if (job, step, no) in self._handles else _size(path)
+        if end and offset == 0 and len(data) <= SHORT:
+            (kept,) = self.append_whole([(job, step, no, data)])
+            return kept
+        return self._append(job, step, no, offset, data, end=end)
+
+    def _append(self, job: int, step: str, no: int, offset: int, data: bytes, *, end: bool) -> Appended:
+        path = self._path(job, step, no)
+        size = None
+        if (job, step, no) not in self._handles:
+            size = _size(path)
+            if size is None:
+                shelf = self._shelves.find(str(path.parent), no)
+                size = shelf.size(no) if shelf is not None else None
         if size is not None:
             behind = offset + len(data) > size
             return Appended(size, "the log has ended already" if behind else "")
@@ -104,6 +122,62 @@ class LogStore:
         if dropped:
             return Appended(size, f"the log is full at {self._cap} bytes, the rest is dropped")
         return Appended(size)
+
+    def append_whole(self, logs: Sequence[tuple[int, str, int, bytes]]) -> list[Appended]:
+        """Keeps logs that came whole, each with its job, step, number and text; one flush for all of them.
+
+        Any that is long, or of which a part is held already, is treated as a last piece from offset 0.
+        """
+        answers: list[Appended] = []
+        shelved: dict[str, list[tuple[int, bytes]]] = {}
+        seen: dict[tuple[int, str, int], int] = {}
+        for job, step, no, data in logs:
+            key = (job, step, no)
+            folder = str(self._path(job, step, no).parent)
+            size = seen.get(key)
+            if size is None:
+                size = self._held(key, folder, no)
+            if size is not None:
+                behind = len(data) > size
+                answers.append(Appended(size, "the log has ended already" if behind else ""))
+            elif (
+                len(data) > min(SHORT, self._cap) or key in self._handles or _lies(f"{folder}/{no}.log.open")
+            ):
+                answers.append(self._append(job, step, no, 0, data, end=True))
+            else:
+                seen[key] = len(data)
+                shelved.setdefault(folder, []).append((no, data))
+                answers.append(Appended(len(data)))
+        for folder, texts in shelved.items():
+            self._shelve(folder, texts)
+        self._shelves.flush()
+        return answers
+
+    def _held(self, key: tuple[int, str, int], folder: str, no: int) -> int | None:
+        """Length of a log that has ended, None when it has not."""
+        if key in self._handles:
+            return None
+        shelf = self._shelves.find(folder, no)
+        size = shelf.size(no) if shelf is not None else None
+        if size is None and _lies(f"{folder}/{no}.log"):
+            size = _size(Path(folder, f"{no}.log"))
+        return size
+
+    def _shelve(self, folder: str, texts: list[tuple[int, bytes]]) -> None:
+        by_shelf: dict[int, list[tuple[int, bytes]]] = {}
+        for no, data in texts:
+            by_shelf.setdefault(no // SPAN, []).append((no, data))
+        for some in by_shelf.values():
+            path = Path(folder, f"{some[0][0]}.log")
+            try:
+                shelf = self._shelves.find(folder, some[0][0])
+                if shelf is None:
+                    make_folders(self.root, Path(folder))
+                    shelf = self._shelves.find(folder, some[0][0], make=True)
+                    assert shelf is not None
+                shelf.add(some)
+            except OSError as error:
+                raise file_trouble(path, error) from error
 
     def read(self, job: int, step: str, no: int, offset: int = 0, limit: int = PAGE) -> Page:
         """A page of a log, empty where there is none.
@@ -131,18 +205,31 @@ class LogStore:
             finally:
                 os.close(handle)
             return Page(start, size, data, ended)
-        return Page(0, 0, b"", False)
+        return self._read_shelf(path, no, offset, limit)
+
+    def _read_shelf(self, path: Path, no: int, offset: int, limit: int) -> Page:
+        shelf = self._shelves.find(str(path.parent), no)
+        held = shelf.size(no) if shelf is not None else None
+        if shelf is None or held is None:
+            return Page(0, 0, b"", False)
+        start = max(0, held + offset) if offset < 0 else min(offset, held)
+        try:
+            data = shelf.read(no, start, max(0, min(limit, PAGE)))
+        except OSError as error:
+            raise file_trouble(path, error, "read") from error
+        return Page(start, held, data, True)
 
     def size(self, job: int, step: str, no: int) -> int:
         """How many bytes are held."""
         path = self._path(job, step, no)
-        return _size(path) or _size(_open_name(path)) or 0
+        return _size(path) or _size(_open_name(path)) or self._read_shelf(path, no, 0, 0).size
 
     def remove_job(self, job: int) -> None:
         """Removes all logs of a job."""
         folder = self.root / job_folder(job)
         for key in [key for key in self._handles if key[0] == job]:
             self._drop(key)
+        self._shelves.forget(str(folder))
         try:
             shutil.rmtree(folder)
         except FileNotFoundError:
@@ -154,6 +241,7 @@ class LogStore:
         """Closes every file; the store may be used again."""
         for key in list(self._handles):
             self._drop(key)
+        self._shelves.close()
 
     # -- files --
 
@@ -220,6 +308,15 @@ def job_folder(job: int) -> str:
 
 def _open_name(path: Path) -> Path:
     return path.with_name(path.name + ".open")
+
+
+def _lies(path: str) -> bool:
+    """Whether something has that name; cheaper than asking for its size where there is nothing, as a rule."""
+    try:
+        os.lstat(path)
+    except OSError:
+        return False
+    return True
 
 
 def _size(path: Path) -> int | None:

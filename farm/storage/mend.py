@@ -29,7 +29,7 @@ from farm.storage.database import REPAIRING, create_database
 from farm.storage.ddl import HEAD
 from farm.storage.ground import OwnerLock, refuse_network, sync_folder
 from farm.storage.journal import Segment, decode_rows
-from farm.storage.sqlite import SqliteStore
+from farm.storage.sqlite import SqliteReader, SqliteStore
 from farm.storage.tables import BY_ROW, GROUND, TABLES
 from farm.storage.troubles import database_trouble, file_trouble
 
@@ -73,14 +73,14 @@ def repair_file(path: Path) -> Mended:
     """
     refuse_network(path.parent)
     work = path.with_name(path.name + REPAIRING)
+    if not path.exists() and not work.exists():
+        raise StorageError(f"there is no database {path}")
     lock = OwnerLock(path)
     try:
         if not path.exists() and work.exists():
             # A repair was stopped when all was done but this; the original has its other name already.
             work.replace(path)
             sync_folder(path.parent)
-        if not path.is_file():
-            raise StorageError(f"there is no database {path}")
         if not _problems(path):
             return Mended()
         _remove(work)
@@ -103,7 +103,7 @@ def repair_file(path: Path) -> Mended:
 
 def _problems(path: Path) -> list[str]:
     try:
-        return check_file(path).problems
+        return check_file(path, owned=True).problems
     except StorageError as error:
         return [error.message]
 
@@ -116,9 +116,10 @@ def _salvage(path: Path, work: Path, mended: Mended) -> None:
     create_database(work)
     columns = {table.name: table.columns for table in TABLES} | _OTHERS
     with (
-        contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as old,
+        SqliteReader(path, owned=True) as reader,
         contextlib.closing(sqlite3.connect(work, isolation_level=None)) as new,
     ):
+        old = reader._opened()
         try:
             found = old.execute("SELECT version_num FROM alembic_version").fetchall()
         except sqlite3.DatabaseError:

@@ -196,6 +196,9 @@ class SqlStore(ABC):
             groups = Regrouping(open_leases(earlier) if earlier is not None else ())
             for number, blob in self._entries_between(None, seq):
                 groups.add(blob, f"{self.label}, journal entry {number}")
+                # As they come: all of them at once would be a fair part of the broker's memory.
+                if full := groups.take():
+                    yield _PUT_SEGMENT, map(astuple, full)
             yield _PUT_SEGMENT, map(astuple, groups.finish())
             yield _DROP_ENTRIES, [(seq,)]
 

@@ -81,8 +81,13 @@ class ConnectedStore(SqlStore):
 class SqliteReader(ConnectedStore):
     """A farm's file, read while a broker may be writing it; it takes no changes."""
 
-    def __init__(self, path: Path | str, *, busy_s: float = 5.0) -> None:
+    def __init__(self, path: Path | str, *, busy_s: float = 5.0, owned: bool = False) -> None:
         """Opens the file.
+
+        Args:
+            path: The file.
+            busy_s: How long to wait for a program that holds it.
+            owned: Whether the caller holds the file's lock.
 
         Raises:
             StorageError: There is none, or it cannot be read.
@@ -91,6 +96,7 @@ class SqliteReader(ConnectedStore):
         if not self.path.is_file():
             raise StorageError(f"there is no database {self.path}")
         place = f"file:{quote(str(self.path))}?mode=ro"
+        self._owned = owned
         self._alone = not self._log().exists()
         try:
             self._db = sqlite3.connect(
@@ -116,13 +122,14 @@ class SqliteReader(ConnectedStore):
     def _tidy(self) -> None:
         """Removes the empty log that reading made: only while no broker can be starting on the file."""
         with contextlib.suppress(StorageError, OSError):
-            lock = OwnerLock(self.path)
+            lock = None if self._owned else OwnerLock(self.path)
             try:
                 if self._log().stat().st_size == 0:
                     self._log().unlink()
                     self.path.with_name(self.path.name + "-shm").unlink(missing_ok=True)
             finally:
-                lock.release()
+                if lock is not None:
+                    lock.release()
 
 
 class SqliteStore(ConnectedStore):

@@ -47,6 +47,22 @@ def test_dispatch_counts_every_unit_and_states_its_ratio(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+def test_recovery_gives_back_the_state_it_was_killed_in(tmp_path: Path) -> None:
+    figures = run("recovery.py", tmp_path, "--rounds", "1", "--frames", "4000", "--dir", str(tmp_path))
+    assert figures["submit.million_over_thousand"] > 0
+    for name in ("untouched", "half_done"):
+        assert 0 < figures[f"recovery.{name}.cpu"] < 30
+    assert not list(tmp_path.glob("overcrank-bench-*")), "nothing is left behind"
+
+
+@pytest.mark.slow
+def test_memory_is_measured_for_frames_and_agents(tmp_path: Path) -> None:
+    flags = ("--frames", "50000", "--ran", "500", "--agents", "8", "--dir", str(tmp_path))
+    figures = run("memory.py", tmp_path, *flags)
+    assert set(figures) >= {"memory.waiting", "memory.agent", "memory.ran"}
+
+
+@pytest.mark.slow
 def test_the_stages_of_a_profile_are_a_part_of_the_whole(tmp_path: Path) -> None:
     figures = run("profile_dispatch.py", tmp_path, "--tasks", "300", "--agents", "4", "--dir", str(tmp_path))
     stages = [figures[f"profile.{name}"] for name in ("drain", "dispatch", "commit", "send")]

@@ -41,7 +41,7 @@ from farm.protocol.agent import (
     UnitReport,
     VerifiedMsg,
 )
-from farm.protocol.bulk import LogAckMsg, LogPutMsg, PreviewPutMsg
+from farm.protocol.bulk import LogAckMsg, LogPutMsg, LogsAckMsg, LogsPutMsg, PreviewPutMsg
 from farm.protocol.codec import broker_codec, bulk_in_codec, encode
 from farm.protocol.common import HelloMsg, RefusedMsg, WelcomeMsg
 from farm.renderers.registry import get_renderer
@@ -239,7 +239,12 @@ class FakeBroker:
     def _on_bulk(self, line: FakeLine, body: bytes) -> None:
         message = self._decode_bulk(body)
         with self.changed:
-            if isinstance(message, LogPutMsg):
+            if isinstance(message, LogsPutMsg):
+                for short in message.logs:
+                    self.logs[short.attempt] = short.data
+                    self.ended_logs.add(short.attempt)
+                line.push(LogsAckMsg(tuple(LogAckMsg(one.attempt, len(one.data)) for one in message.logs)))
+            elif isinstance(message, LogPutMsg):
                 have = self.logs.setdefault(message.attempt, b"")
                 if message.offset != len(have):
                     line.push(LogAckMsg(message.attempt, len(have), "there is a gap"))

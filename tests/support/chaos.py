@@ -34,6 +34,8 @@ STALL_S = 120.0
 _POLL_S = 0.02
 #: Between two looks at what a wrangler would see to.
 _ROUND_S = 1.0
+#: Between two looks whether all is done.
+_LOOK_S = 0.2
 
 T = TypeVar("T")
 
@@ -50,16 +52,14 @@ class ChaosHouse(Farmhouse):
         self.wish = folder / "next-commit"
         self.server = server
         self._extra = {WISH: str(self.wish)}
-        self.server_database = ""
-        flags: list[str] = ["--log-level", "info"]
+        self.server_database = self.server_url = ""
+        flags: list[str] = []
         if server is not None:
             parts = urlsplit(server.make_database())
             self.server_database = parts.path.strip("/")
+            self.server_url = f"postgresql://{parts.username}@{parts.hostname}:{parts.port}{parts.path}"
             self._extra["PGPASSWORD"] = server.password
-            flags += [
-                "--database",
-                f"postgresql://{parts.username}@{parts.hostname}:{parts.port}{parts.path}",
-            ]
+            flags = ["--database", self.server_url]
         super().__init__(
             folder, name="chaos", broker_flags=flags, times=FAST, broker_module="tests.support.chaos_broker"
         )
@@ -120,7 +120,7 @@ class Chaos:
         self._down: set[str] = set()
         self._wished = ""
         self.client = house.client("admin", "chaos", timeout_s=3.0)
-        self._next_round_s = 0.0
+        self._next_round_s = self._next_look_s = 0.0
         self._progress = (0, time.monotonic())
 
     # -- the run --
@@ -171,6 +171,9 @@ class Chaos:
             self.tasks.append(task._replace(job=job))
 
     def _all_done(self) -> bool:
+        if time.monotonic() < self._next_look_s:
+            return False
+        self._next_look_s = time.monotonic() + _LOOK_S
         self._round()
         try:
             rows = self.rows()

@@ -369,7 +369,7 @@ class Truth:
                 self._more_memory(row, step, unit, farm)
 
     def _copy(self, row: LeaseRow, units: tuple[int, ...], command: Any, step: Step) -> None:
-        """A second copy is of one running unit, elsewhere, asks before it publishes, and is of work with files."""
+        """A second copy is of one running unit, elsewhere, asks before it publishes, of work with files."""
         where = f"{step.address}@{row.no}, a second copy,"
         must(len(units) == 1 and row.old == row.new == UnitState.RUNNING, f"{where} has units {units}")
         must(command.ask and bool(step.spec.outputs), f"{where} does not ask before it publishes")

@@ -119,7 +119,7 @@ class SimAgent:
                 self.disk.folders.pop(name, None)
 
     def stop(self, attempt: int, units: tuple[int, ...], *, take_back: bool = False) -> None:
-        """Stops an attempt or drops some of its units (or only those not begun); what is published stays so."""
+        """Stops an attempt or drops some of its units (or only those not begun); what is published stays."""
         held = self.held.get(attempt)
         if held is None:
             return

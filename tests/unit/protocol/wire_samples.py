@@ -492,6 +492,20 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
             "end": True,
         },
     ),
+    "logs-put": (
+        "bulk-in",
+        {"type": "logs-put", "logs": [[12, "beauty", 3, 7, b"Fra:17\n"], [12, "beauty", 4, 8, b""]]},
+    ),
+    "logs-ack": (
+        "bulk-out",
+        {
+            "type": "logs-ack",
+            "acks": [
+                {"type": "log-ack", "attempt": 7, "size": 7, "reason": ""},
+                {"type": "log-ack", "attempt": 8, "size": -1, "reason": "the disk is full"},
+            ],
+        },
+    ),
     "log-ack": ("bulk-out", {"type": "log-ack", "attempt": 7, "size": 108, "reason": ""}),
     "preview-put": (
         "bulk-in",

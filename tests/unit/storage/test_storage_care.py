@@ -16,6 +16,7 @@ from farm.core import invariants
 from farm.core.checkpoint import restore
 from farm.core.state import Farm, Settings
 from farm.model.errors import StorageError
+from farm.storage import mend
 from farm.storage.care import backup_file, check_file
 from farm.storage.mend import repair_file
 from farm.storage.sqlite import SqliteStore
@@ -249,7 +250,10 @@ def test_a_page_of_nonsense_costs_what_was_on_it(database: Path, table: str) -> 
     assert len(restored(database).jobs) >= 2
 
 
-def test_damage_anywhere_is_survived_or_refused(database: Path, tmp_path: Path) -> None:
+def test_damage_anywhere_is_survived_or_refused(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mend, "TRIES", 300)
     whole = database.read_bytes()
     rng = random.Random(11)
     mended = 0

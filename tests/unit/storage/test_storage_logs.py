@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,10 @@ from farm.storage.logs import PAGE, Appended, LogStore, Page
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> LogStore:
-    return LogStore(tmp_path / "logs")
+def logs(tmp_path: Path) -> Iterator[LogStore]:
+    store = LogStore(tmp_path / "logs")
+    yield store
+    store.close()
 
 
 def descriptors_below(folder: Path) -> int:
