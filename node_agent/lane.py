@@ -94,6 +94,7 @@ class Lane:
                 self._sock.sendall(data[sent:])
         except OSError as error:
             if error.errno == errno.EBADF:
+                self._handle = None
                 self.supervisor.forget(handle)
                 text = f"cannot start {handle.program}: its output pipe is closed"
                 raise SpawnFailed(text, errno.EBADF, handle.program) from error

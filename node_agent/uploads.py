@@ -25,7 +25,16 @@ from pathlib import Path
 import msgspec
 
 from farm.model.errors import FarmUnreachable, PeerError, StorageError
-from farm.protocol.bulk import PIECE, LogAckMsg, LogPutMsg, PreviewPutMsg
+from farm.protocol.bulk import (
+    PIECE,
+    BulkErrorMsg,
+    LogAckMsg,
+    LogPutMsg,
+    LogsAckMsg,
+    LogsPutMsg,
+    PreviewPutMsg,
+    ShortLog,
+)
 from farm.protocol.codec import bulk_out_codec, encode
 from node_agent.line import Line
 from node_agent.logs import LogSpool
@@ -41,7 +50,10 @@ ANSWER_S = 15.0
 #: and the broker's would do little else.
 GATHER_S = 0.1
 #: As many do not wait for more.
-COMPANY = 16
+COMPANY = 64
+#: A log that ended and is no longer goes whole, in one message with others; bytes of texts in one.
+WHOLE_BYTES = 4096
+TOGETHER_BYTES = 64 * 1024
 #: Pieces on their way at one time (the broker keeps at most 32 answers for one peer and drops more), and
 #: bytes with which no further one is sent.
 WINDOW = 16
@@ -72,6 +84,7 @@ class Stream(msgspec.Struct):
         closed: That piece said it is the last.
         queued: It stands among those to be sent.
         refusals: Refusals in a row.
+        parcel: Number of the message it went in with others, 0 when it went by itself.
     """
 
     job: int
@@ -88,6 +101,7 @@ class Stream(msgspec.Struct):
     closed: bool = False
     queued: bool = False
     refusals: int = 0
+    parcel: int = 0
 
 
 class Uploader:
@@ -110,6 +124,11 @@ class Uploader:
         self._ready: deque[Stream] = deque()
         self._flying: dict[int, Stream] = {}
         self._due_s = inf
+        #: Logs that are not answered of each message that held several, by its number.
+        self._parcels: dict[int, int] = {}
+        self._parcel = 0
+        #: Whether the broker takes such messages; one of an older version does not.
+        self._takes_parcels = True
         #: When the thread goes on without being woken.
         self._wakes_s = inf
         self._previews: deque[PreviewPutMsg] = deque(maxlen=PREVIEWS)
@@ -272,8 +291,17 @@ class Uploader:
 
     def _handle(self, body: bytes) -> None:
         message = self._decode(body)
-        if not isinstance(message, LogAckMsg):
-            return
+        if isinstance(message, LogsAckMsg):
+            for ack in message.acks:
+                self._acked(ack)
+        elif isinstance(message, LogAckMsg):
+            self._acked(message)
+        elif isinstance(message, BulkErrorMsg) and self._parcels:
+            log.info("event=logs-one-by-one reason=%s", message.reason)
+            self._takes_parcels = False
+            self._land_all()
+
+    def _acked(self, message: LogAckMsg) -> None:
         with self._lock:
             stream = self._streams.get(message.attempt)
         if stream is None:
@@ -296,6 +324,7 @@ class Uploader:
     def _drop(self, stream: Stream) -> None:
         self._running.pop(stream.attempt, None)
         self._flying.pop(stream.attempt, None)
+        self._unpack(stream)
         with self._lock:
             if self._streams.pop(stream.attempt, None) is None:
                 return
@@ -304,10 +333,21 @@ class Uploader:
     def _land(self, stream: Stream) -> None:
         """A piece is answered, or lost: the log's next one goes before those of others."""
         stream.asked_s = None
+        self._unpack(stream)
         if self._flying.pop(stream.attempt, None) is not None and stream.ended and not stream.queued:
             stream.queued = True
             self._ready.appendleft(stream)
             self._due_s = 0.0
+
+    def _unpack(self, stream: Stream) -> None:
+        """It is no longer on its way with others."""
+        number, stream.parcel = stream.parcel, 0
+        if number:
+            left = self._parcels.get(number, 0) - 1
+            if left > 0:
+                self._parcels[number] = left
+            else:
+                self._parcels.pop(number, None)
 
     def _land_all(self) -> None:
         for stream in reversed(list(self._flying.values())):
@@ -318,7 +358,7 @@ class Uploader:
         with self._lock:
             if self._forgotten:
                 self._forgotten = False
-                for part in (self._running, self._ready, self._flying):
+                for part in (self._running, self._ready, self._flying, self._parcels):
                     part.clear()
             begun = [self._begun.popleft() for _ in range(len(self._begun))]
             ended = [self._ended.popleft() for _ in range(len(self._ended))]
@@ -364,9 +404,10 @@ class Uploader:
 
     def _has_room(self) -> bool:
         flying = self._flying
-        return not flying or (
-            len(flying) < WINDOW and sum(stream.piece for stream in flying.values()) < WINDOW_BYTES
-        )
+        if not flying:
+            return True
+        messages = len(flying) - sum(self._parcels.values()) + len(self._parcels)
+        return messages < WINDOW and sum(stream.piece for stream in flying.values()) < WINDOW_BYTES
 
     def _send_ended(self, now: float) -> bool:
         """Sends logs that ended, once they are due; False when the line takes nothing more."""
@@ -379,6 +420,10 @@ class Uploader:
                 ready.popleft()
                 self._drop(stream)
                 continue
+            if self._takes_parcels and self._goes_whole(stream):
+                if not self._put_parcel(now):
+                    return False
+                continue
             sent = self._put(stream, now)
             if not sent and stream.attempt in self._streams:
                 return False
@@ -386,6 +431,43 @@ class Uploader:
             ready.popleft()
         if not ready:
             self._due_s = inf
+        return True
+
+    @staticmethod
+    def _goes_whole(stream: Stream) -> bool:
+        return stream.ended and not stream.acked and stream.spool.size <= WHOLE_BYTES and not stream.refusals
+
+    def _put_parcel(self, now: float) -> bool:
+        """Sends the short logs at the head of those ready in one message; False when it cannot be sent."""
+        ready = self._ready
+        some: list[Stream] = []
+        logs: list[ShortLog] = []
+        size = 0
+        while ready and size < TOGETHER_BYTES and self._goes_whole(ready[0]):
+            stream = ready.popleft()
+            try:
+                data = stream.spool.read(0, WHOLE_BYTES)
+            except StorageError as error:
+                log.warning("event=log-unreadable attempt=%d reason=%s", stream.attempt, error)
+                self._drop(stream)
+                continue
+            size += len(data) + len(stream.step) + 32
+            some.append(stream)
+            logs.append(ShortLog(stream.job, stream.step, stream.no, stream.attempt, data))
+        if not some:
+            return True
+        if not self._line.send(encode(LogsPutMsg(tuple(logs)))):
+            ready.extendleft(reversed(some))
+            return False
+        self._parcel += 1
+        self._parcels[self._parcel] = len(some)
+        for stream, message in zip(some, logs, strict=True):
+            stream.queued = False
+            stream.asked_s = stream.sent_s = now
+            stream.piece = len(message.data)
+            stream.closed = True
+            stream.parcel = self._parcel
+            self._flying[stream.attempt] = stream
         return True
 
     def _put(self, stream: Stream, now: float) -> bool:

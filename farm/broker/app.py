@@ -10,7 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from farm.broker.bulk import KEY_LENGTH, BulkThread, LeaseBook
+from farm.broker.book import KEY_LENGTH, LeaseBook
+from farm.broker.bulk import BulkThread
 from farm.broker.keydesk import KeyDesk
 from farm.broker.loop import Loop
 from farm.broker.ports import KeyRecord, Store

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Protocol
 
-from farm.core.rows import LeaseRow
+from farm.broker.book import LeaseBook
 from farm.model.errors import OvercrankError, PeerError
 from farm.model.ids import STEP_NAME
 from farm.model.roles import Role
@@ -39,13 +38,13 @@ from farm.transport.sockets import Socket, recv_nowait, send_nowait
 
 log = logging.getLogger("overcrank.bulk")
 
-#: Characters of a public key; what follows in a node's key is its slice.
-KEY_LENGTH = 40
 NOT_LEASED = "this attempt was not leased to this key"
 #: Most messages taken between two looks at whether the thread is to end.
 DRAIN = 100
-#: Stored leases that gather before they are read.
-UNREAD_MOST = 5_000
+
+
+#: What is answered at once, one by one.
+AnyByItself = LogPutMsg | PreviewPutMsg | LogGetMsg | PreviewGetMsg
 
 
 class Appended(Protocol):
@@ -104,57 +103,6 @@ class Previews(Protocol):
         ...
 
 
-class LeaseBook:
-    """Which key an attempt was leased to; written by the loop, read by the bulk thread.
-
-    The loop only hands rows over; what they say is worked out when somebody asks, or when many have gathered.
-    """
-
-    def __init__(
-        self,
-        most: int = 200_000,
-        read: Callable[[list[LeaseRow]], dict[tuple[int, str, int], str]] = lambda rows: {},
-    ) -> None:
-        self._most = most
-        self._read = read
-        self._keys: dict[tuple[int, str, int], str] = {}
-        self._unread: list[LeaseRow] = []
-        self._lock = threading.Lock()
-
-    def note_rows(self, rows: list[LeaseRow]) -> None:
-        """Takes stored leases."""
-        with self._lock:
-            self._unread += rows
-            if len(self._unread) > UNREAD_MOST:
-                self._take_unread()
-
-    def _take_unread(self) -> None:
-        rows, self._unread = self._unread, []
-        self._add(self._read(rows))
-
-    def _add(self, leases: dict[tuple[int, str, int], str]) -> None:
-        keys = self._keys
-        keys.update(leases)
-        for oldest in list(islice(keys, max(0, len(keys) - self._most))):
-            del keys[oldest]
-
-    def note(self, job: int, step: str, no: int, key: str) -> None:
-        """Remembers a lease."""
-        self.note_all({(job, step, no): key})
-
-    def note_all(self, leases: dict[tuple[int, str, int], str]) -> None:
-        """Remembers leases: key by (job, step, attempt number)."""
-        with self._lock:
-            self._add(leases)
-
-    def key_of(self, job: int, step: str, no: int) -> str | None:
-        """The key, None when it is not known (any more)."""
-        with self._lock:
-            if self._unread:
-                self._take_unread()
-            return self._keys.get((job, step, no))
-
-
 class BulkThread(threading.Thread):
     """Serves the bulk socket until stopped."""
 
@@ -204,27 +152,18 @@ class BulkThread(threading.Thread):
         waiting, self._whole = self._whole, []
         if not waiting:
             return
-        texts = [
-            (one.job, one.step, one.no, one.data)
-            for _, key, message in waiting
-            for one in message.logs
-            if self._may_put(one, key)
-        ]
+        logs = [one for _, key, message in waiting for one in message.logs if self._may_put(one, key)]
         try:
-            kept = iter(self._logs.append_whole(texts))
+            kept = self._logs.append_whole([(one.job, one.step, one.no, one.data) for one in logs])
+            told = [
+                LogAckMsg(one.attempt, done.size, done.reason) for one, done in zip(logs, kept, strict=True)
+            ]
         except (OvercrankError, OSError):
             # One of them is at fault, or the disk: each is answered for by itself.
-            kept = None
-        for routing_id, key, message in waiting:
-            acks = []
-            for one in message.logs:
-                if not self._may_put(one, key):
-                    acks.append(LogAckMsg(one.attempt, -1, NOT_LEASED))
-                elif kept is not None:
-                    done = next(kept)
-                    acks.append(LogAckMsg(one.attempt, done.size, done.reason))
-                else:
-                    acks.append(self._keep_one(one))
+            told = [self._keep_one(one) for one in logs]
+        of_log = {id(one): ack for one, ack in zip(logs, told, strict=True)}
+        for routing_id, _, message in waiting:
+            acks = [of_log.get(id(one)) or LogAckMsg(one.attempt, -1, NOT_LEASED) for one in message.logs]
             send_nowait(self._socket, routing_id, encode(LogsAckMsg(tuple(acks))))
 
     def _keep_one(self, one: ShortLog) -> LogAckMsg:
@@ -267,14 +206,14 @@ class BulkThread(threading.Thread):
             return self._failed(message, OvercrankError(f"the farm cannot keep this: {error}"))
 
     @staticmethod
-    def _failed(message: AnyBulkIn, error: OvercrankError) -> object:
+    def _failed(message: AnyByItself, error: OvercrankError) -> object:
         if isinstance(message, LogPutMsg):
             return LogAckMsg(message.attempt, -1, error.message)
         if isinstance(message, PreviewPutMsg):
             return PreviewAckMsg(message.attempt, message.unit, error.message)
         return BulkErrorMsg(message.id, error.code, error.message)
 
-    def _handle(self, message: AnyBulkIn, key: str, role: str) -> object:
+    def _handle(self, message: AnyByItself, key: str, role: str) -> object:
         if not STEP_NAME.match(message.step) or message.job < 1:
             raise PeerError("that is no step")
         if isinstance(message, LogPutMsg | PreviewPutMsg):

@@ -31,7 +31,7 @@ TICK_S = 0.25
 #: restart replays what came after.
 CHECKPOINT_ROWS = 20_000
 #: Rows after which one is written however busy it is.
-CHECKPOINT_FORCED = 100_000
+CHECKPOINT_FORCED = 50_000
 
 
 class Loop:

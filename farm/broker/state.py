@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from farm.broker.bulk import KEY_LENGTH, LeaseBook
+from farm.broker.book import KEY_LENGTH, Lease, LeaseBook
 from farm.broker.keydesk import KeyDesk
 from farm.broker.outbound import Outbound
 from farm.broker.ports import Store
@@ -70,7 +70,7 @@ class BrokerState:
         now_us: int,
     ) -> None:
         self.core = core
-        self._handle = core.handle
+        self._handle: Callable[[AnyEvent], Outcome] = core.handle
         self.store = store
         self.keydesk = keydesk
         self.farm_id = farm_id
@@ -129,14 +129,14 @@ class BrokerState:
             if leases:
                 self.book.note_rows(leases)
 
-    def keys_of(self, rows: list[LeaseRow]) -> dict[tuple[int, str, int], str]:
-        """Which key each attempt was leased to, by job, step and number; any thread may ask."""
-        found = {}
+    def keys_of(self, rows: list[LeaseRow]) -> list[Lease]:
+        """Which key each attempt was leased to; any thread may ask."""
+        found = []
         steps, nodes = self.core.farm.steps, self.core.farm.nodes
         for row in rows:
             step, node = steps.get(row.step_id), nodes.get(row.node_id)
             if step is not None and node is not None:
-                found[(step.job.id, step.spec.name, row.no)] = node.key[:KEY_LENGTH]
+                found.append((step.job.id, step.spec.name, row.no, node.key[:KEY_LENGTH]))
         return found
 
     def _template(self, step_id: int) -> msgspec.Raw:

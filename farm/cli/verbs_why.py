@@ -1,4 +1,4 @@
-"""The verb why: why something waits, failed or runs, and why a node is idle, as the scheduler itself sees it."""
+"""The verb why: why something waits, failed or runs, and why a node is idle, as the scheduler sees it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ def _show_wait(console: Console, row: WhyRow) -> None:
     if row.start_low_us is not None and row.start_high_us is not None:
         words.append(f"expected to start {_when(row.start_low_us, row.start_high_us)}")
     elif row.start_low_us is not None:
-        words.append(f"expected to start not before {_in(row.start_low_us)}")
+        low = _in(row.start_low_us)
+        words.append("may start now or later" if low == "now" else f"will not start within {low}")
     else:
         words.append("no start can be told")
     if row.ahead:
@@ -113,7 +114,9 @@ def _show_wait(console: Console, row: WhyRow) -> None:
 
 def _when(low_us: int, high_us: int) -> str:
     low, high = _in(low_us), _in(high_us)
-    return low if low == high else f"between {low} and {high} from now" if low != "now" else f"within {high}"
+    if low == high:
+        return low if low == "now" else f"in about {low}"
+    return f"within {high}" if low == "now" else f"between {low} and {high} from now"
 
 
 def _in(at_us: int) -> str:

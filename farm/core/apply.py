@@ -460,7 +460,7 @@ def note_failure(farm: Farm, step: Step, unit: int, attempt: Attempt, row: Resul
 
 
 def _used_vram_mib(attempt: Attempt) -> int:
-    """Memory of the smallest GPU an attempt had: the one that ran out; of the node's largest when it had none."""
+    """Memory of the smallest GPU an attempt had, the one that ran out; of the node's largest if it had none."""
     memory = {gpu.index: gpu.vram_mib for gpu in attempt.node.facts.gpus}
     used = [memory[index] for index in attempt.gpus if index in memory]
     return min(used) if used else max(memory.values(), default=0)

@@ -14,7 +14,6 @@ from farm.core.state import Farm, Step, UnitNote
 from farm.model.moment import read_moment
 from farm.model.states import AttemptKind, NodeState
 
-
 #: States of units that something may still become of.
 OPEN = frozenset({BLOCKED, QUEUED, RUNNING, FAILED})
 
@@ -334,9 +333,17 @@ def digest(farm: Farm) -> str:
         )
         for node in farm.nodes.values()
     ]
-    accounts = [(a.name, a.level, a.credit, a.used, a.number) for a in (*farm.projects.values(), *farm.users.values())]
+    accounts = [
+        (a.name, a.level, a.credit, a.used, a.number) for a in (*farm.projects.values(), *farm.users.values())
+    ]
     limits = sorted((n, x.used, x.total, sorted(x.nodes.items())) for n, x in farm.limits.items())
-    shares = (farm.share_origin_us, farm.half_life_us, accounts, limits, sorted((h.user, h.cores) for h in farm.holders.values()))
+    shares = (
+        farm.share_origin_us,
+        farm.half_life_us,
+        accounts,
+        limits,
+        sorted((h.user, h.cores) for h in farm.holders.values()),
+    )
     verify = [(v.id, v.step_id, v.units, v.purpose, v.leased) for v in farm.verify.values()]
     numbers = (farm.seq, farm.next_job, farm.next_step, farm.next_attempt, farm.next_node)
     rest = (list(farm.lost.items()), sorted(farm.tokens.items()))

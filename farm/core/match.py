@@ -1,7 +1,7 @@
 """Which steps a node can take: capability by class, fit by what is free now, how well it fits.
 
-What belongs here: the tests between one shape (or step, or unit) and one node, and the words for their refusals,
-which explanations repeat.  What may not: choosing.  ``farm.core.place`` picks among what fits.
+What belongs here: the tests between one shape (or step, or unit) and one node, and the words for their
+refusals, which explanations repeat.  What may not: choosing.  ``farm.core.place`` picks among what fits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MISSING = object()
 
 def refusal(shape: Shape, node: Node) -> str:
     """Why a node of this class can never take the shape; "" when it can."""
-    facts, need = node.facts, shape.requires
+    facts = node.facts
     if shape.pools and node.pool not in shape.pools:
         return f"is in pool {node.pool or '(none)'}, not {' or '.join(sorted(shape.pools))}"
     if shape.site and node.site != shape.site:
@@ -80,7 +80,8 @@ def lack(shape: Shape, node: Node) -> str:
         return f"has {node.disk_free} of {total.disk_mib} MiB of scratch disk free, {need.disk_mib} needed"
     for name, count in need.tokens.items():
         if count > node.tokens_free.get(name, 0):
-            return f"has {node.tokens_free.get(name, 0)} of {total.tokens.get(name, 0)} {name} free, {count} needed"
+            free = node.tokens_free.get(name, 0)
+            return f"has {free} of {total.tokens.get(name, 0)} {name} free, {count} needed"
     if need.gpus and len(pick_gpus(shape, node)) < need.gpus:
         return f"has {len(node.gpus_free)} of {len(node.facts.gpus)} GPUs free, {need.gpus} needed"
     return ""

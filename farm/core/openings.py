@@ -2,8 +2,9 @@
 
 What belongs here: the index and the one function that keeps it true.  What may not: which work goes where.
 
-Nodes that are the same to every shape (same class, same free amounts) share a bucket.  What fits a bucket, and
-how well, is worked out once per bucket and shape and kept: a farm of ten thousand idle nodes has a few buckets.
+Nodes that are the same to every shape (same class, same free amounts) share a bucket.  What fits a bucket,
+and how well, is worked out once per bucket and shape and kept: a farm of ten thousand idle nodes has a few
+buckets.
 """
 
 from __future__ import annotations

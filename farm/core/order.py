@@ -1,11 +1,11 @@
 """The order of work: priority, then project, then user by their share of use, then age.
 
-What belongs here: the heaps that answer "what comes next" without looking at every job.  What may not: whether
-it fits a node (``farm.core.match``), or how use is charged (``farm.core.shares``).
+What belongs here: the heaps that answer "what comes next" without looking at every job.  What may not:
+whether it fits a node (``farm.core.match``), or how use is charged (``farm.core.shares``).
 
-A shape (steps whose needs are alike) has a tier for each priority, a tier a heap of projects, a project one of
-users, a user one of steps.  The level of an account (its use, weighted) only ever grows, so an entry found at the
-top with an old level is put back with the new one and is never too low: no heap is ever rebuilt.
+A shape (steps whose needs are alike) has a tier for each priority, a tier a heap of projects, a project one
+of users, a user one of steps.  The level of an account (its use, weighted) only ever grows, so an entry found
+at the top with an old level is put back with the new one and is never too low: no heap is ever rebuilt.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from farm.core.work import Step
 
-#: (-priority, project's level and number, user's level and number, job id, step index, step id, step): smaller
-#: goes first.
+#: (-priority, project's level and number, user's level and number, job id, step index, step id, step):
+#: smaller goes first.
 Entry: TypeAlias = "tuple[int, int, int, int, int, int, int, int, Step]"
 
 
@@ -210,7 +210,7 @@ class Queue:
                             yield entry[3]
 
     def waiting(self) -> list[Step]:
-        """Every step that waits here, in the order it would come now (for explanations, not for the hot path)."""
+        """Every step that waits here, in the order it would come now (for explanations: it is slow)."""
         found: dict[int, tuple[tuple[int, int, int, int, int, int, int, int], Step]] = {}
         for priority, tier in self._tiers.items():
             for group in tier.groups.values():

@@ -48,7 +48,7 @@ class GrantCommand(msgspec.Struct, frozen=True, gc=False):
 
 
 class StopCommand(msgspec.Struct, frozen=True, gc=False):
-    """Stop an attempt, or drop some of its units; ``take_back``: only those not started, which it releases."""
+    """Stop an attempt, or drop some of its units; ``take_back``: only those not begun, which it releases."""
 
     node_id: int
     attempt: int

@@ -1,7 +1,7 @@
 """Places work: one pass over what waits, in order, after each drain of the socket.
 
-The first entry of the whole order goes to the node it fits best; what fits no free node is passed over, which is
-noted, so that ``farm.core.reserve`` can keep a node for it.  Deterministic.
+The first entry of the whole order goes to the node it fits best; what fits no free node is passed over, which
+is noted, so that ``farm.core.reserve`` can keep a node for it.  Deterministic.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def _place_work(
 ) -> list[Step]:
     """Leases what waits, in order.
 
-    With ``spread`` a step of which nothing is known yet, but enough frames run to learn from, lets other steps
-    of its priority go first: chunks of one frame are dear, and soon it is known how large they should be.
+    With ``spread`` a step of which nothing is known yet, but enough frames run to learn from, lets other
+    steps of its priority go first: chunks of one frame are dear, and soon it is known how large they should be.
 
     Returns:
         Steps that let others go first; they are in no queue.

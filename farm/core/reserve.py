@@ -1,25 +1,34 @@
 """Reservations and preemption: large requests get their turn, small work fills the time until then.
 
-What belongs here: noticing that a step was overtaken because it fits nowhere, keeping a node for it, saying what
-may still start there, and (where the policy says so) stopping work of lower priority.  What may not: the order of
-work.  Nothing here is stored: after a restart it is worked out again.
+What belongs here: noticing that a step was overtaken because it fits nowhere, keeping a node for it, saying
+what may still start there, and (where the policy says so) stopping work of lower priority.  What may not: the
+order of work.  Nothing here is stored: after a restart it is worked out again.
 """
 
 from __future__ import annotations
+
+from typing import TypeAlias
 
 from farm.core.apply import QUEUED, RUNNING
 from farm.core.dependencies import move
 from farm.core.match import able_nodes, excluded, lack, refused
 from farm.core.openings import free_vram
 from farm.core.outcome import Outcome, StopCommand
-from farm.core.pace import chunk_us, frame_us, known, left_us
+from farm.core.pace import frame_us, known, left_us
 from farm.core.state import Attempt, Farm, Node, Reservation, Shape, Step
 from farm.model.states import AttemptKind
 
 #: A step that was not overtaken for so long is no longer noted.
 FORGET_US = 60_000_000
-#: Reservations made in one look at most: each looks at every able node.
+#: Reservations made in one look at most: each looks at many nodes.
 PER_LOOK = 4
+#: Able nodes that are judged for one reservation; of more, every second, third ... one, others next time.
+JUDGED = 256
+
+#: Time after which other ones of many nodes are judged.
+LOOK_US = 250_000
+#: Able nodes by shape and job, within one look.
+_Able: TypeAlias = "dict[tuple[int, int], list[Node]]"
 
 
 def note_passed(farm: Farm, steps: list[Step], now_us: int) -> None:
@@ -78,9 +87,15 @@ def review(farm: Farm, now_us: int, out: Outcome) -> None:
     """Drops reservations that lost their reason, makes those that are due, preempts where allowed."""
     for kept in list(farm.reservations.values()):
         step, node = farm.steps.get(kept.step_id), farm.nodes.get(kept.node_id)
-        if step is None or node is None or not node.live or not step.leasable() or step.shape is None:
-            _drop(farm, kept)
-        elif refused(step.shape, node) or excluded(farm, step, node):
+        if (
+            step is None
+            or node is None
+            or not node.live
+            or not step.leasable()
+            or step.shape is None
+            or refused(step.shape, node)
+            or excluded(farm, step, node)
+        ):
             _drop(farm, kept)
         elif not kept.preempts:
             kept.at_us = max(now_us, room_at(farm, node, step.shape, now_us))
@@ -100,17 +115,27 @@ def review(farm: Farm, now_us: int, out: Outcome) -> None:
             elif policy.preempt.on and waited_s >= policy.preempt.after_s:
                 due.append((step, True))
     due.sort(key=lambda pair: _order(pair[0]))
+    able: _Able = {}
     for step, only_preempt in due[:PER_LOOK]:
-        if policy.preempt.on and _preempt(farm, step, now_us, out):
+        if policy.preempt.on and _preempt(farm, step, able, now_us, out):
             continue
         if not only_preempt and len(farm.reservations) < policy.reservations:
-            _reserve(farm, step, now_us)
+            _reserve(farm, step, able, now_us)
 
 
 def _order(step: Step) -> tuple[object, ...]:
     job = step.job
     project, user = job.project_account, job.user_account
-    return (-job.priority, project.level, project.number, user.level, user.number, job.id, step.index, step.id)
+    return (
+        -job.priority,
+        project.level,
+        project.number,
+        user.level,
+        user.number,
+        job.id,
+        step.index,
+        step.id,
+    )
 
 
 def _note_waiting(farm: Farm, now_us: int) -> None:
@@ -136,22 +161,30 @@ def _keep(farm: Farm, step: Step, node: Node, at_us: int, now_us: int, *, preemp
     node.reserved = kept
 
 
-def _candidates(farm: Farm, step: Step) -> list[Node]:
-    failures = step.node_failures
-    return [
-        node
-        for node in able_nodes(farm, step)
-        if node.reserved is None and not node.closed and not (failures and excluded(farm, step, node))
-    ]
+def _candidates(farm: Farm, step: Step, able: _Able, now_us: int) -> list[Node]:
+    """Nodes that may be kept for a step: all of a small farm, some of a large one.
+
+    What is judged is when each node's work ends, and that costs most; the best of some hundreds is as good.
+    """
+    failures, shape = step.node_failures, step.shape
+    key = (shape.id if shape is not None else 0, step.job.id if farm.policy.sites else 0)
+    nodes = able.get(key)
+    if nodes is None:
+        nodes = able[key] = able_nodes(farm, step)
+    nodes = [node for node in nodes if node.reserved is None and not node.closed]
+    if len(nodes) > JUDGED:
+        stride = -(-len(nodes) // JUDGED)
+        nodes = nodes[now_us // LOOK_US % stride :: stride]
+    return [node for node in nodes if not (failures and excluded(farm, step, node))]
 
 
-def _reserve(farm: Farm, step: Step, now_us: int) -> None:
+def _reserve(farm: Farm, step: Step, able: _Able, now_us: int) -> None:
     """Keeps the node that will have room first."""
     shape = step.shape
     if shape is None:
         return
     best: tuple[int, int, Node] | None = None
-    for node in _candidates(farm, step):
+    for node in _candidates(farm, step, able, now_us):
         at_us = room_at(farm, node, shape, now_us)
         if best is None or (at_us, node.id) < best[:2]:
             best = (at_us, node.id, node)
@@ -200,12 +233,12 @@ def _fits_without(shape: Shape, node: Node, gone: list[Attempt]) -> bool:
 # ---------------------------------------------------------------- preemption
 
 
-def _preempt(farm: Farm, step: Step, now_us: int, out: Outcome) -> bool:
+def _preempt(farm: Farm, step: Step, able: _Able, now_us: int, out: Outcome) -> bool:
     """Makes room on the node where that costs least; False when no node can be freed so."""
     rule, shape = farm.policy.preempt, step.shape
     most = step.job.priority - rule.gap
     best: tuple[int, int, Node, list[Attempt]] | None = None
-    for node in _candidates(farm, step):
+    for node in _candidates(farm, step, able, now_us):
         victims = _victims(node, shape, most, now_us) if shape is not None else None
         if victims is not None:
             cost = sum((now_us - attempt.started_us) * attempt.share_ppm for attempt in victims)

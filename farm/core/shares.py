@@ -1,12 +1,12 @@
 """Fair share, caps and limits: who used how much, and what is held now.
 
-What belongs here: the accounts and their arithmetic, and the policy's effect on them.  What may not: which work
-goes next (``farm.core.order``) or where (``farm.core.place``).
+What belongs here: the accounts and their arithmetic, and the policy's effect on them.  What may not: which
+work goes next (``farm.core.order``) or where (``farm.core.place``).
 
 Use is counted in core-milliseconds: the dominant share of its node an attempt holds, times the node's cores,
 times how long.  A lease is charged what it is expected to take; its end adds what was short, or gives credit
-against the next charge, so a level only ever grows.  Old use fades by letting new use weigh more: the weight of
-a charge doubles every half-life, which orders accounts exactly as halving the old would.  All figures are
+against the next charge, so a level only ever grows.  Old use fades by letting new use weigh more: the weight
+of a charge doubles every half-life, which orders accounts exactly as halving the old would.  All figures are
 integers, so that a replay of the stored rows gives the same levels on any machine.
 """
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 UNIT = 1 << 20
 #: Steps in which the weight of charges doubles.
 PARTS = 64
-#: UNIT * 2 ** (i / PARTS), made once with integers only: floats may differ between machines in the last place.
+#: UNIT * 2 ** (i / PARTS), made once with integers only: floats may differ between machines in the last
+#: place.
 _FACTORS: list[int] = []
 #: What a frame is taken to last before any was measured.
 GUESS_US = 30_000_000
@@ -106,11 +107,17 @@ def join_accounts(farm: Farm, job: Job) -> None:
 def weight_now(farm: Farm, at_us: int) -> int:
     """What a core-millisecond charged now weighs."""
     part = (at_us - farm.share_origin_us) * PARTS // farm.half_life_us
+    if part >= REBASE_HALF_LIVES * PARTS:
+        rebase(farm, at_us)
+        part = 0
     if part != farm.share_part:
-        part = max(part, 0)
-        farm.share_part = part
-        farm.share_weight = _FACTORS[part % PARTS] << (part // PARTS)
+        farm.share_part = part = max(part, 0)
+        farm.share_weight = _weight(part)
     return farm.share_weight
+
+
+def _weight(part: int) -> int:
+    return _FACTORS[part % PARTS] << (part // PARTS)
 
 
 def charge_lease(farm: Farm, attempt: Attempt, units: int, at_us: int) -> None:
@@ -166,8 +173,11 @@ def settle_lease(farm: Farm, attempt: Attempt, at_us: int) -> None:
 
 
 def rebase(farm: Farm, at_us: int) -> None:
-    """Writes levels as seen from a new origin of time; the order of accounts stays as it is."""
-    weight = weight_now(farm, at_us)
+    """Writes levels as seen from a new origin of time, which keeps their figures short; their order stays.
+
+    Happens while a stored row is applied, so a replay does it at the same point.
+    """
+    weight = _weight(max(0, (at_us - farm.share_origin_us) * PARTS // farm.half_life_us))
     for account in [*farm.projects.values(), *farm.users.values()]:
         account.level = account.level * UNIT // weight
         account.credit = account.credit * UNIT // weight
@@ -175,12 +185,6 @@ def rebase(farm: Farm, at_us: int) -> None:
     farm.share_part = -1
     # Levels became smaller, which the heaps do not expect.
     requeue_all(farm)
-
-
-def rebase_if_due(farm: Farm, at_us: int) -> None:
-    """At a checkpoint, which stores the levels: keeps their figures short."""
-    if at_us - farm.share_origin_us > REBASE_HALF_LIVES * farm.half_life_us:
-        rebase(farm, at_us)
 
 
 def requeue_all(farm: Farm) -> None:
@@ -375,7 +379,8 @@ def dump(farm: Farm) -> dict[str, Any]:
         "half_life_us": farm.half_life_us,
         "projects": [(a.name, str(a.level), str(a.credit), a.used, a.number) for a in farm.projects.values()],
         "users": [
-            (project, a.name, str(a.level), str(a.credit), a.used, a.number) for (project, _), a in farm.users.items()
+            (project, a.name, str(a.level), str(a.credit), a.used, a.number)
+            for (project, _), a in farm.users.items()
         ],
     }
 

@@ -30,6 +30,8 @@ EVERY_US = 1_000_000
 _RENDER = AttemptKind.RENDER
 #: A unit that failed on this many nodes is not copied: the next failure would be like the last.
 _FAILED_NODES = 2
+#: Helpers beyond one a unit, since a unit is not copied to a node it failed on.
+_SPARE_HELPERS = 16
 
 
 class Draw(Protocol):
@@ -69,7 +71,7 @@ def help(farm: Farm, now_us: int, entropy: Draw, lease: Lease, out: Outcome) -> 
             idle = [node for bucket in farm.buckets.values() for node in bucket.nodes.values()]
             # Fast ones first: they gain most.
             idle.sort(key=lambda node: (-node.speed, node.id))
-        helpers = [node for node in idle if _may_help(farm, step, node, now_us)]
+        helpers = _helpers(farm, step, attempts, idle, now_us)
         if not helpers:
             continue
         if rule.steal:
@@ -96,6 +98,32 @@ def _slow_steps(farm: Farm, now_us: int, least_us: float) -> list[tuple[Step, li
         else:
             entry[1].append(attempt)
     return [found[step_id] for step_id in sorted(found)]
+
+
+def _helpers(farm: Farm, step: Step, attempts: list[Attempt], idle: list[Node], now_us: int) -> list[Node]:
+    """Idle nodes that could be leased something of the step, the fast ones first, no more than can be of use.
+
+    Nodes of a bucket are alike to every shape, so one of each answers for all: a look at every idle node for
+    every slow step would stop a large farm.
+    """
+    shape = step.shape
+    if shape is None:
+        return []
+    fitting = set()
+    for bucket in farm.buckets.values():
+        node = next(iter(bucket.nodes.values()))
+        if not refused(shape, node) and not lack(shape, node):
+            fitting.add(bucket.key)
+    if not fitting:
+        return []
+    most = sum(len(attempt.open) for attempt in attempts) + _SPARE_HELPERS
+    found: list[Node] = []
+    for node in idle:
+        if node.bucket is not None and node.bucket.key in fitting and _may_help(farm, step, node, now_us):
+            found.append(node)
+            if len(found) == most:
+                break
+    return found
 
 
 def _may_help(farm: Farm, step: Step, node: Node, now_us: int) -> bool:

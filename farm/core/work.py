@@ -469,7 +469,8 @@ class Step:
         self.check_existing = spec.existing == "skip"
         #: What frames took so far (``farm.core.pace``).
         self.pace = Pace()
-        #: Unit that runs twice -> the second attempt, as long as the first one owes it; see ``farm.core.copies``.
+        #: Unit that runs twice -> the second attempt, as long as the first one owes it; see
+        #: ``farm.core.copies``.
         self.copies: dict[int, Attempt] = {}
         #: Unit -> pictures of its second attempt, which waits until the first is known to have stopped.
         self.copy_waits: dict[int, tuple[PictureSpec | None, ...]] = {}
@@ -700,7 +701,8 @@ class Attempt:
         self.started_us = 0
         self.useful_us = 0
         self.wasted = False
-        #: Units its agent was asked to give back unless begun (not stored: after a restart it may be asked again).
+        #: Units its agent was asked to give back unless begun (not stored: after a restart it may be asked
+        #: again).
         self.asked_back: frozenset[int] = _NOTHING
         self.verify: VerifyRequest | None = None
 

@@ -349,8 +349,8 @@ class PolicySetReq(Request, frozen=True, kw_only=True, tag="policy-set"):
     """Change the policy.
 
     Attributes:
-        values: Dotted keys and their values as text, e.g. ``limits.nuke.total`` and ``10``; an empty value takes
-            an entry of a table away.
+        values: Dotted keys and their values as text, e.g. ``limits.nuke.total`` and ``10``; an empty value
+            takes an entry of a table away.
         whole: The whole policy as JSON instead; empty = change only ``values``.
         reason: What the user says about it.
     """
@@ -544,7 +544,8 @@ class EstimateReply(msgspec.Struct, frozen=True, kw_only=True, tag="estimated"):
 
     Attributes:
         frames: Frames of its per-frame steps.
-        low_s, high_s: Time from now until it is done; None: no node in service can do it, or nothing is known.
+        low_s, high_s: Time from now until it is done; None: no node in service can do it, or nothing is
+            known.
         cost_low_nano, cost_high_nano: What it costs, likewise.
         unknown: Steps that nothing is like: not in the figures.
         warnings: What a submit would warn of.

@@ -5,8 +5,8 @@ them, and logs that come in pieces (``farm.storage.logs``).  Used by one thread.
 
 A shelf is ``<folder>/<n>.shelf`` and holds the logs of ``SPAN`` neighbouring attempts of a step, each as a
 head (mark, attempt number, length, checksum) and its text.  It is only ever appended to; one flush makes all
-that was added since the last one durable.  A file of its own for each of a thousand short logs a second means a
-thousand flushes, and folders nobody can list.
+that was added since the last one durable.  A file of its own for each of a thousand short logs a second means
+a thousand flushes, and folders nobody can list.
 """
 
 # Reached by plain names, since it is on the way of every chunk:

@@ -89,7 +89,9 @@ def run_chaos(folder: Path, plan: Run) -> list[str]:
         if server is not None:
             server.start()
         house = ChaosHouse(folder, server)
-        work = Work(folder, plan.frames, plan.waves or max(1, plan.faults // 6), plan.pause_s)
+        work = Work(
+            folder, plan.frames, plan.waves or max(1, plan.faults // 6), plan.pause_s, 1.75 * FAST["lost_s"]
+        )
         faults = plan_faults(
             plan.seed,
             plan.faults,

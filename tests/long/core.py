@@ -1,7 +1,7 @@
-"""The core under long random histories, judged after every event: prints events a second, and ``ok`` or what broke.
+"""The core under long random histories, judged after every event: prints events a second, and what broke.
 
-Farms are independent of each other, so they are spread over processes; each farm's seed follows from the first
-one's, and a broken farm prints the command that repeats it alone.
+Farms are independent of each other, so they are spread over processes; each farm's seed follows from the
+first one's, and a broken farm prints the command that repeats it alone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check-every",
         type=int,
         default=20,
-        help="events between two checks of the core's own invariants; the judge looks at every event (default 20)",
+        help="events between two checks of the core's own invariants (default 20); the judge looks at all",
     )
     parser.add_argument(
         "--processes", type=int, default=os.cpu_count() or 1, help="processes (default: one per core)"

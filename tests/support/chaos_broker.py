@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,12 @@ from farm.storage.sql import SqlStore, Work
 from farm.storage.sqlite import SqliteStore
 
 WISH = "OVERCRANK_TEST_COMMIT"
+_SLOW_DISK_S = 0.05
 
 
 def _die() -> None:
+    # What was sent too early gets there first.
+    time.sleep(_SLOW_DISK_S)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -83,7 +87,7 @@ def install(path: Path) -> None:
             self._write = trapped  # type: ignore[method-assign]
         plain(self, rows)
         if word == "after":
-            _die()
+            os.kill(os.getpid(), signal.SIGKILL)
 
     SqlStore.commit = commit  # type: ignore[method-assign]
 

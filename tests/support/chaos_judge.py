@@ -94,6 +94,13 @@ def judge(chaos: Chaos) -> Verdict:
         for frame in range(1, task.frames + 1):
             _judge_frame(chaos, task, frame, step, renames.pop(task.file(frame), []), marks, verdict)
     verdict.must(not renames, f"files nobody asked for: {sorted(renames)[:10]}")
+    leased = {
+        attempt_folder(job, STEP, lease.no, lease.nonce)
+        for job, step in books.items()
+        for lease in step.leases.values()
+    }
+    for folder in sorted({one.folder for one in executions} - leased):
+        verdict.wrong.append(f"{folder} was rendered in, and no lease the farm remembers is its own")
     for (frame, folder), count in repeated(executions).items():
         verdict.wrong.append(f"frame {frame} was executed {count} times in one attempt's {folder}")
     frames = sum(task.frames for task in chaos.tasks)

@@ -40,6 +40,9 @@ ON_AGENT = frozenset(
     {"agent-kill", "agent-stop", "tree-kill", "agent-freeze", "tree-freeze", "drain"}
     | {"supervisor-kill", "guard-kill", "cut-silent", "cut-up", "cut-down", "cut-hard"}
 )
+#: How long silence may last, as parts of the time after which an agent is lost: nobody notices, it is lost
+#: and back at once, twice as often, and it is back long after its work was done by others.
+_LASTS = ((0.05, 0.4), (1.1, 1.7), (1.1, 1.7), (1.7, 3.0))
 
 
 class Fault(NamedTuple):
@@ -90,7 +93,8 @@ def plan_faults(
     for number, kind in enumerate(kinds[:count]):
         at = int((number + dice.random()) / count * frames * 0.9)
         if kind.endswith(("freeze", "drain")) or kind.startswith("cut"):
-            seconds = lost_s * (dice.uniform(1.1, 1.7) if dice.random() < 0.75 else dice.uniform(0.05, 0.4))
+            low, high = dice.choice(_LASTS)
+            seconds = lost_s * dice.uniform(low, high)
         else:
             seconds = 0.0 if dice.random() < 0.5 else lost_s * dice.uniform(0.1, 1.3)
         faults.append(Fault(at, kind, dice.randrange(agents), seconds, dice.random(), dice.randint(1, 6)))

@@ -1,11 +1,12 @@
-"""The program the frames of a chaos run are made with: ``KIND LEDGER PAUSE_S PATTERN FRAMES``.
+"""The program the frames of a chaos run are made with: ``KIND LEDGER PAUSE_S SLOW_S PATTERN FRAMES``.
 
 What belongs here: one small file per frame that names itself, and one line per execution in a ledger outside
 the farm.  What it may not know: the farm's packages; it runs with ``python -I -S``, so that it starts in
 milliseconds.
 
 A line is ``frame attempt's-folder pid mark``, appended in one write before anything else happens.  The file
-holds ``frame address mark`` as text, or as the comment of a small PNG.
+holds ``frame address mark`` as text, or as the comment of a small PNG.  Every hundredth execution, by frame
+and attempt, takes SLOW_S, so that it outlives its agent's lease when that is cut off; the next one does not.
 """
 # pathlib costs more to import than all else here:
 # ruff: noqa: PTH119, PTH120, PTH123
@@ -18,6 +19,7 @@ import sys
 import time
 import zlib
 
+SLOW_EVERY = 100
 #: Begins the words in a file by which it is known again.
 WORD = "chaos"
 
@@ -56,7 +58,7 @@ def picture(frame: int, words: str) -> bytes:
     return body
 
 
-def main(kind: str, ledger: str, pause: str, pattern: str, frames: str) -> None:
+def main(kind: str, ledger: str, pause: str, slow: str, pattern: str, frames: str) -> None:
     """Renders the frames."""
     lines = os.open(ledger, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     address = os.environ["OVERCRANK_ATTEMPT"]
@@ -68,7 +70,8 @@ def main(kind: str, ledger: str, pause: str, pattern: str, frames: str) -> None:
         words = f"{WORD} {frame} {address} {mark} "
         with open(path_of(pattern, frame), "wb", buffering=0) as file:
             file.write(picture(frame, words) if kind == "picture" else words.encode())
-        time.sleep(float(pause))
+        lasts = slow if zlib.crc32(f"{frame} {address}".encode()) % SLOW_EVERY == 0 else pause
+        time.sleep(float(lasts))
         print(f'FARM {{"event": "finish", "frame": {frame}}}', flush=True)
 
 

@@ -63,10 +63,10 @@ class Work:
         waves: The jobs in order of submission.
     """
 
-    def __init__(self, folder: Path, frames: int, waves: int, pause_s: float) -> None:
+    def __init__(self, folder: Path, frames: int, waves: int, pause_s: float, slow_s: float) -> None:
         self.out = folder / "frames"
         self._ledger = folder / "ledger.txt"
-        self._pause_s = pause_s
+        self._lasts = (f"{pause_s:g}", f"{slow_s:g}")
         self.waves: list[list[Task]] = []
         left = frames
         for number in range(waves):
@@ -90,7 +90,7 @@ class Work:
         _, chunk, _, whole = KINDS[task.kind]
         output, frames = "{output}", "{frames}" if whole else "{frame}"
         script = str(Path(chaos_renderer.__file__))
-        fixed = [sys.executable, "-I", "-S", script, task.kind, str(self._ledger), f"{self._pause_s:g}"]
+        fixed = [sys.executable, "-I", "-S", script, task.kind, str(self._ledger), *self._lasts]
         step: dict[str, Any] = {
             "name": STEP,
             "kind": "per_frame",

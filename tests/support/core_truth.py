@@ -114,6 +114,8 @@ class Truth:
     #: Step -> frames measured, and seconds they took.
     measured: dict[int, tuple[int, float]] = field(default_factory=dict)
     first_us: int = 0
+    #: Steps of which the present event changed units.
+    changed: set[int] = field(default_factory=set)
     #: Nodes kept for a large request before this event.
     reserved: set[int] = field(default_factory=set)
 
@@ -186,10 +188,14 @@ class Truth:
                 verify = isinstance(row, LeaseRow) and row.kind == AttemptKind.VERIFY
                 if not verify:
                     told.setdefault(row.step_id, set()).add((row.old, row.new))
+        self.changed = set()
         for step in farm.steps.values():
-            now = bytes(step.state)
             old = self.maps.get(step.id)
-            if old is not None and old != now:
+            if old == step.state:
+                continue
+            now = bytes(step.state)
+            self.changed.add(step.id)
+            if old is not None:
                 edited = any(isinstance(row, StepEditRow) and row.step_id == step.id for row in out.rows)
                 must(len(now) >= len(old), f"{step.address} lost units")
                 must(len(now) == len(old) or edited, f"{step.address} got units from nowhere")
@@ -211,9 +217,9 @@ class Truth:
 
         Judged are the steps that changed, and those that wait for a step that did.
         """
-        changed = {number for number, state in self.maps.items() if before.get(number) != state}
+        changed = self.changed
         looked = {(r.step_id, unit) for r in farm.verify.values() if r.purpose == "skip" for unit in r.units}
-        for step in farm.steps.values():
+        for step in farm.steps.values() if changed else ():
             needs = step.spec.needs()
             jobs = [farm.jobs[int(need.job[1:])] if need.job else step.job for need in needs]
             seen = {step.id, *(other.id for job in jobs for other in job.steps)}
@@ -753,7 +759,7 @@ class Truth:
         user.charge(amount, farm.policy.users.get(step.job.user, 1))
 
     def _before(self, one: Step, other: Step) -> bool:
-        """Whether ``one`` certainly comes first; shares too near to tell apart count as equal, order unknown."""
+        """Whether ``one`` certainly comes first; shares too near to tell apart count as equal."""
         if one.job.priority != other.job.priority:
             return one.job.priority > other.job.priority
         for mine, theirs in zip(self._accounts(one), self._accounts(other), strict=True):
@@ -765,7 +771,7 @@ class Truth:
         return (one.job.id, one.index) < (other.job.id, other.index)
 
     def _learns(self, other: Step, step: Step) -> bool:
-        """Whether a step of which nothing is known yet, but enough runs to learn from, lets others go first."""
+        """Whether a step of which nothing is known, but enough runs to learn from, lets others go first."""
         running = sum(1 for lease in self.leases.values() if lease.row.step_id == other.id and not lease.over)
         known = self.measured.get(other.id, (0, 0.0))[0]
         same = other.job.priority == step.job.priority

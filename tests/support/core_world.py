@@ -98,9 +98,7 @@ def make_after(
         job = rng.choice(jobs[-8:])
         step_names = ["", *(step.spec.name for step in job.steps)]
         by_frame = not single and rng.random() < 0.5
-        other = AfterSpec(
-            job=f"J{job.id}", step=rng.choice(step_names), frames=by_frame, on_failure=policy()
-        )
+        other = AfterSpec(job=f"J{job.id}", step=rng.choice(step_names), frames=by_frame, on_failure=policy())
         found.append(other)
     return tuple(found)
 

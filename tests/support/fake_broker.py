@@ -118,6 +118,8 @@ class FakeBroker:
         self.warnings: tuple[str, ...] = ()
         self.policy = Policy()
         self.limits: tuple[wire.LimitRow, ...] = ()
+        #: Fields of the answer to why by address, or by name of a node.
+        self.why: dict[str, dict[str, Any]] = {}
         self.role = "admin"
         self.estimated: dict[str, Any] = {"frames": 0}
         self.tokens: dict[str, int] = {}
@@ -295,6 +297,17 @@ class FakeBroker:
             burn_nano_h=500_000_000,
             alerts=("budget of project film: 80 % spent",),
         )
+
+    def _on_WhyReq(self, request: wire.WhyReq) -> Any:  # noqa: N802
+        if request.node:
+            if all(row.name != request.node for row in self.nodes):
+                raise UnknownName(f"there is no node {request.node!r}")
+        else:
+            address = parse_address(request.address)
+            steps = [step.name for step in self._job(address.job).steps]
+            if address.step not in (None, *steps):
+                raise UnknownName(f"J{address.job} has no step {address.step!r}")
+        return wire.WhyReply(id=request.id, **self.why[request.node or request.address])
 
     def _on_KeysReq(self, request: wire.KeysReq) -> Any:  # noqa: N802
         if request.action == "keys-invite":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import pytest
 
-from farm.broker.bulk import LeaseBook
+from farm.broker.book import LeaseBook
 from farm.broker.outbound import Outbound
 from farm.core.outcome import DiscardCommand, DrainCommand, GrantCommand, StopCommand
 from farm.protocol.agent import BatchMsg, DrainMsg, GrantMsg, StopMsg
@@ -121,8 +123,19 @@ def test_drains_are_messages_of_their_own(sessions: dict[int, BrokerSession]) ->
     assert line.take() == [(b"r2", DrainMsg(True, "maintenance"))]
 
 
-def test_the_lease_book_forgets_the_oldest_first() -> None:
-    book = LeaseBook(most=3)
-    book.note(1, "render", 1, "a")
-    book.note_all({(1, "render", number): "b" for number in (2, 3, 4, 5)})
-    assert [book.key_of(1, "render", number) for number in range(1, 6)] == [None, None, "b", "b", "b"]
+def test_the_lease_book_forgets_the_oldest_steps_first() -> None:
+    book = LeaseBook(most=8)
+    for step in ("a", "b", "c"):
+        for number in (1, 2):
+            book.note(1, step, number, f"key-{number}")
+    known = {step: [book.key_of(1, step, number) for number in (0, 1, 2, 3)] for step in "abc"}
+    assert known["a"] == [None] * 4
+    assert known["b"] == known["c"] == [None, "key-1", "key-2", None]
+
+
+def test_the_lease_book_is_small() -> None:
+    book = LeaseBook()
+    for number in range(1, 50_001):
+        book.note(1, "render", number, f"key-{number % 100}")
+    assert book.key_of(1, "render", 50_000) == "key-0"
+    assert sys.getsizeof(book._steps[1, "render"]) < 50_000 * 6

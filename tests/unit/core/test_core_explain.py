@@ -1,4 +1,4 @@
-"""Why is it not running?  Every verdict is put to the test: what it says keeps work away does, its cure cures."""
+"""Why is it not running?  Every verdict is put to the test: what it blames does keep work away, its cure cures."""
 
 from __future__ import annotations
 

@@ -340,3 +340,23 @@ def test_disk_and_custom_tokens_are_held_and_given_back() -> None:
     rig.done(leases[0])
     rig.beat(leases[0].node_id)
     assert len(rig.dispatch()) == 1
+
+
+def test_a_long_time_keeps_figures_short_and_the_order_right() -> None:
+    """Ten thousand half-lives: levels are written smaller now and then, also in the middle of placing."""
+    rig = Rig()
+    policy(rig, half_life_h=0.01)
+    rig.submit(step("a", "1-300"), project="a")
+    rig.submit(step("b", "1-300"), project="b")
+    rig.join("n1")
+    for _ in range(40):
+        rig.now_us += 9_000_000_000
+        rig.beat(1)
+        lease = rig.lease()
+        rig.now_us += 10_000_000
+        rig.done(lease, elapsed_s=10.0)
+    rig.checkpoint()
+    rig.restart()
+    rig.beat(1)
+    assert all(account.level < 1 << 150 for account in rig.core.farm.projects.values())
+    assert parts(work(rig, 200), 0)["a"] == pytest.approx(0.5, rel=0.05)

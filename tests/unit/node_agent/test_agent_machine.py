@@ -247,6 +247,19 @@ class MachineModel(RuleBasedStateMachine):
                 assert self.now - self.fresh[attempt] < TTL_US
 
     @invariant()
+    def what_is_counted_is_what_a_look_through_finds(self) -> None:
+        for held in self.machine.held.values():
+            units = held.units.values()
+            assert held.open == any(unit.phase is not Phase.SETTLED for unit in units)
+            assert held.unwanted == {
+                unit.index for unit in units if unit.dropped and unit.phase is not Phase.SETTLED
+            }
+            for unit in units:
+                assert held.unit_of(unit.frame) is unit
+                assert held.units_of([unit.frame or 0]) == ([unit] if unit in held.open_units() else [])
+            assert held.units_of(()) == held.open_units()
+
+    @invariant()
     def a_question_is_open_only_while_it_is_wanted(self) -> None:
         for message in self.machine.asking():
             assert self.machine.wanted(message.attempt, message.unit)

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.protocol.bulk import LogAckMsg, LogPutMsg
+from farm.protocol.bulk import BulkErrorMsg, LogAckMsg, LogPutMsg, LogsAckMsg, LogsPutMsg
 from farm.protocol.codec import bulk_in_codec
 from node_agent import smalllogs
 from node_agent.logs import REMEMBER_BYTES, LogSpool
 from node_agent.smalllogs import SUFFIX, SmallLogs, read_shelf
-from node_agent.uploads import WINDOW, Uploader
+from node_agent.uploads import WHOLE_BYTES, WINDOW, Uploader
 from tests.support.agent_rig import FakeLine, wait_until
 
 PATIENCE_S = 20.0
@@ -38,18 +38,37 @@ class Keeper:
         self.answer = True
         self.flying = 0
         self.most_flying = 0
-        self.waiting: list[LogAckMsg] = []
+        self.waiting: list[LogAckMsg | LogsAckMsg | BulkErrorMsg] = []
+        #: Messages that held several logs; whether it is of a version that knows them.
+        self.parcels = 0
+        self.knows_parcels = True
         self._decode = bulk_in_codec().decode
 
     def _take(self, line: FakeLine, body: bytes) -> None:
         message = self._decode(body)
+        if isinstance(message, LogsPutMsg):
+            self._take_parcel(message)
+            return
         assert isinstance(message, LogPutMsg)
         held = self.logs.get(message.attempt, b"")
         assert message.offset <= len(held)
         self.logs[message.attempt] = held + message.data[len(held) - message.offset :]
         if message.end:
             self.ended.add(message.attempt)
-        self.waiting.append(LogAckMsg(message.attempt, len(self.logs[message.attempt])))
+        self._say(LogAckMsg(message.attempt, len(self.logs[message.attempt])))
+
+    def _take_parcel(self, message: LogsPutMsg) -> None:
+        if not self.knows_parcels:
+            self._say(BulkErrorMsg(0, "peer", "unknown kind of message: logs-put"))
+            return
+        self.parcels += 1
+        for one in message.logs:
+            self.logs[one.attempt] = one.data
+            self.ended.add(one.attempt)
+        self._say(LogsAckMsg(tuple(LogAckMsg(one.attempt, len(one.data)) for one in message.logs)))
+
+    def _say(self, answer: LogAckMsg | LogsAckMsg | BulkErrorMsg) -> None:
+        self.waiting.append(answer)
         self.most_flying = max(self.most_flying, len(self.waiting))
         if self.answer:
             self.release()
@@ -163,7 +182,43 @@ def test_hundreds_of_logs_arrive_whole_and_leave_nothing(tmp_path: Path) -> None
         wait_until(lambda: uploader.waiting() == 0, "all logs are sent")
     assert keeper.logs == {attempt: b"frame %d\n" % attempt for attempt in range(1, 301)}
     assert keeper.ended == set(keeper.logs)
+    assert keeper.parcels < 100  # they share messages as they share files
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_broker_that_knows_no_parcels_gets_every_log_by_itself(tmp_path: Path) -> None:
+    keeper = Keeper()
+    keeper.knows_parcels = False
+    with Running(tmp_path / "logs", keeper) as uploader:
+        for attempt in range(1, 101):
+            spool = uploader.open_log(12, "beauty", attempt, attempt)
+            spool.append(b"frame %d\n" % attempt)
+            spool.close()
+            uploader.log_ended(attempt)
+        wait_until(lambda: uploader.waiting() == 0, "all logs are sent")
+    assert keeper.logs == {attempt: b"frame %d\n" % attempt for attempt in range(1, 101)}
+    assert keeper.most_flying <= WINDOW
+
+
+def test_a_log_refused_in_a_parcel_is_sent_again_by_itself(tmp_path: Path) -> None:
+    keeper = Keeper()
+    keeper.answer = False
+    with Running(tmp_path / "logs", keeper) as uploader:
+        for attempt in (1, 2):
+            spool = uploader.open_log(12, "beauty", attempt, attempt)
+            spool.append(b"frame %d\n" % attempt)
+            spool.close()
+            uploader.log_ended(attempt)
+        wait_until(lambda: keeper.ended >= {1, 2}, "both are sent")
+        keeper.waiting.clear()
+        del keeper.logs[1]
+        for attempt in keeper.ended:
+            refused = attempt == 1
+            ack = LogAckMsg(attempt, 0 if refused else 8, "the disk is full" if refused else "")
+            keeper.line.push(LogsAckMsg((ack,)))
+        keeper.answer = True
+        wait_until(lambda: uploader.waiting() == 0, "the refused one is sent again")
+    assert keeper.logs == {1: b"frame 1\n", 2: b"frame 2\n"}
 
 
 def test_never_more_pieces_fly_than_a_broker_answers(tmp_path: Path) -> None:
@@ -171,7 +226,9 @@ def test_never_more_pieces_fly_than_a_broker_answers(tmp_path: Path) -> None:
     keeper.answer = False
     with Running(tmp_path / "logs", keeper) as uploader:
         for attempt in range(1, 101):
-            uploader.open_log(12, "beauty", attempt, attempt).close()
+            spool = uploader.open_log(12, "beauty", attempt, attempt)
+            spool.append(bytes(WHOLE_BYTES + 1))  # longer than what is sent with others
+            spool.close()
             uploader.log_ended(attempt)
         wait_until(lambda: len(keeper.waiting) == WINDOW, "the window is full")
         while len(keeper.ended) < 100 or uploader.waiting():

@@ -76,6 +76,36 @@ def test_every_kind_of_message_has_a_fixture() -> None:
 
 # ---------------------------------------------------------------- a neighbour one version away
 
+OLDER = sorted(path.stem for path in (FOLDER / "older").glob("*.hex"))
+
+
+def said(older: Any, newer: Any, where: str) -> None:
+    """Asserts that ``newer`` says all that ``older`` does; it may say more."""
+    if isinstance(older, dict):
+        for key, value in older.items():
+            said(value, newer[key], f"{where}.{key}")
+    elif isinstance(older, list) and older and isinstance(older[0], dict):
+        for one, other in zip(older, newer, strict=True):
+            said(one, other, where)
+    else:
+        assert newer == older, where
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_bytes_of_an_older_version_are_still_read(name: str) -> None:
+    body = golden(f"older/{name}")
+    assert body != golden(name), "the same as today's: it need not be kept"
+    message = CODECS[SAMPLES[name][0]].decode(body)
+    # What it says is what is found; what it does not say yet has a default.
+    found = unpack(encode(message))
+    if name == "batch":
+        found["leases"][0]["template"] = unpack(encode(decode_template(message.leases[0].template)))
+    said(unpack(body), found, name)
+
+
+def test_every_kind_that_grew_is_kept_as_it_was() -> None:
+    assert set(OLDER) >= {"batch", "delta", "hello", "job-is", "jobs-are", "nodes-are", "snapshot", "submit"}
+
 
 def newer(value: Any, *, top: bool = True) -> Any:
     """What a newer version might send: a field more in every record."""

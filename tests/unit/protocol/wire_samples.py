@@ -3,7 +3,7 @@
 ``tests/fixtures/wire/NAME.hex`` holds the bytes of each, made once and never again: what an agent or a client
 in the field sends must be understood as long as its version is spoken.  ``python -m
 tests.unit.protocol.wire_samples`` writes the file of a new kind and touches no other.  When a kind grows a
-field after a release, its old file moves to ``wire/older/`` and stays readable for as long.
+field, its old file moves to ``wire/older/`` and stays readable for as long.
 """
 
 from __future__ import annotations
@@ -69,6 +69,10 @@ TEMPLATE = {
     "timeout_s": 60.0,
     "checks": ["nan"],
     "movie_frames": None,
+    "pre": ["mount", "/p"],
+    "post": ["umount", "/p"],
+    "min_run_s": 0.5,
+    "frame_timeout_s": 600.0,
     "user": "ann",
     "project": "film",
     "job_name": "shot 7",
@@ -88,6 +92,7 @@ LEASE = {
     "ask": True,
     "supersedes": [".overcrank-J12-beauty-2-00000000000000ff"],
     "adopt_folder": "",
+    "silent_s": 300.0,
 }
 STEP_ROW = {
     "name": "beauty",
@@ -101,6 +106,7 @@ STEP_ROW = {
     "mean_frame_s": 1.5,
     "attempts": 9,
     "able": None,
+    "expected_frame_s": 1.75,
 }
 JOB_ROW = {
     "job": 12,
@@ -121,6 +127,11 @@ JOB_ROW = {
     "waste_nano": 5,
     "archived": False,
     "steps": [STEP_ROW],
+    "eta_low_us": 1_700_000_060_000_000,
+    "eta_high_us": None,
+    "cost_low_nano": 10**9,
+    "cost_high_nano": 2 * 10**9,
+    "not_estimated": ["film"],
 }
 NODE_ROW = {
     "node": 3,
@@ -200,6 +211,28 @@ SPEND = {
     "idle_nano": 1,
     "busy_s": 1.5,
     "frames": 8,
+}
+WHY_ROW = {
+    "address": "J12/beauty/17",
+    "state": "queued",
+    "units": 1,
+    "causes": [{"what": "J9 comes first", "cure": "raise its priority"}],
+    "nodes": [
+        {
+            "filter": "room",
+            "reason": "has 2 of 4 cores free",
+            "cure": "",
+            "nodes": ["render-7", "render-8"],
+            "count": 5,
+        }
+    ],
+    "start_low_us": 1_700_000_000_000_000,
+    "start_high_us": None,
+    "ahead": 12,
+    "share": 0.25,
+    "failure": "oom-ram",
+    "failed_on": ["render-9"],
+    "tries": 1,
 }
 KEY_ROW = {
     "public": "k" * 40,
@@ -290,7 +323,14 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
             "n": 5,
             "acks": [1 << 40],
             "leases": [LEASE],
-            "grants": [{"attempt": 7, "unit": 16, "reason": "the picture is 1x1"}],
+            "grants": [
+                {
+                    "attempt": 7,
+                    "unit": 16,
+                    "reason": "the picture is 1x1",
+                    "supersedes": [".overcrank-J12-beauty-2-00000000000000fe"],
+                }
+            ],
             "stops": [{"attempt": 8, "reason": "canceled by ann", "units": [3], "take_back": True}],
             "discard": [2],
         },
@@ -349,6 +389,7 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "spend": ("broker", {"type": "spend", "id": 10, "by": "user", "job": 12}),
     "status": ("broker", {"type": "status", "id": 11}),
+    "why": ("broker", {"type": "why", "id": 18, "address": "J12/beauty/17", "node": ""}),
     "keys": (
         "broker",
         {
@@ -438,6 +479,21 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "keys-are": ("client", {"type": "keys-are", "id": 12, "keys": [KEY_ROW], "token": "ock1-x"}),
+    "why-is": (
+        "client",
+        {
+            "type": "why-is",
+            "id": 18,
+            "rows": [WHY_ROW],
+            "node": "render-7",
+            "reason": "is drained by ann",
+            "work": [
+                {"address": "J13/comp", "reason": "needs 32 cores, has 8", "cure": "ask for fewer cores"}
+            ],
+            "waiting": 4,
+            "more": True,
+        },
+    ),
     "ok": ("client", {"type": "ok", "id": 14}),
     "recordings-are": (
         "client",

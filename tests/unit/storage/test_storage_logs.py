@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 
 from farm.model.errors import CallError, StorageError
 from farm.storage.logs import PAGE, Appended, LogStore, Page
+from farm.storage.shelves import OPEN, SHORT, SPAN
 
 
 @pytest.fixture
@@ -290,3 +291,135 @@ def test_whatever_comes_in_whatever_order_the_log_is_a_beginning_of_the_text(
     run_state_machine_as_test(
         Sender, settings=settings(max_examples=30, stateful_step_count=20, deadline=None)
     )
+
+
+# -- short logs share a file --------------------------------------------------------------------------
+
+
+#: Length of what ``whole`` makes of a number of one digit.
+SIZE = len(b"log of 7\n")
+
+
+def whole(numbers: Iterable[int], step: str = "beauty") -> list[tuple[int, str, int, bytes]]:
+    return [(1, step, no, b"log of %d\n" % no) for no in numbers]
+
+
+def test_logs_that_come_whole_share_files_and_one_flush(
+    logs: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushes: list[int] = []
+    flush = os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda fd: (flushes.append(fd), flush(fd))[1])
+    some = whole(range(1, 501))
+    assert logs.append_whole(some) == [Appended(len(data)) for *_, data in some]
+    assert len(flushes) == 1
+    assert len(list(logs.root.rglob("*.*"))) == 1
+    for _, step, no, data in some:
+        assert logs.read(1, step, no) == Page(0, len(data), data, True)
+        assert logs.size(1, step, no) == len(data)
+    assert logs.read(1, "beauty", 501) == Page(0, 0, b"", False)
+    assert logs.read(1, "beauty", 7, -2, 1) == Page(SIZE - 2, SIZE, b"7", True)
+
+
+def test_a_log_sent_whole_again_changes_nothing(logs: LogStore) -> None:
+    first = whole([7])
+    assert logs.append_whole([*first, *first]) == [Appended(SIZE), Appended(SIZE)]
+    assert logs.append_whole(first) == [Appended(SIZE)]
+    assert logs.append(1, "beauty", 7, 0, b"XXXX") == Appended(SIZE)
+    assert logs.append(1, "beauty", 7, 4, b"of 7\n", end=True) == Appended(SIZE)
+    assert "ended" in logs.append(1, "beauty", 7, SIZE, b"!").reason
+    assert "ended" in logs.append_whole([(1, "beauty", 7, b"log of 7\nand more")])[0].reason
+    logs.close()
+    assert logs.read(1, "beauty", 7).data == first[0][3]
+
+
+def test_a_log_whose_beginning_is_held_is_ended_where_it_lies(logs: LogStore) -> None:
+    logs.append(1, "beauty", 7, 0, b"log")
+    assert logs.append_whole(whole([7, 8])) == [Appended(SIZE), Appended(SIZE)]
+    logs.close()
+    logs.append(1, "beauty", 9, 0, b"log")
+    logs.close()  # as after a restart: no handle is open, but the file is there
+    assert logs.append_whole(whole([9])) == [Appended(SIZE)]
+    for no in (7, 8, 9):
+        assert logs.read(1, "beauty", no) == Page(0, SIZE, b"log of %d\n" % no, True)
+    assert not list(logs.root.rglob("*.open"))
+
+
+def test_a_log_too_long_for_a_shelf_gets_its_own_file(tmp_path: Path) -> None:
+    logs = LogStore(tmp_path, cap=SHORT + 10)
+    long = bytes(SHORT + 5)
+    assert logs.append_whole([(1, "a", 1, long), (1, "a", 2, bytes(SHORT + 11))])[0] == Appended(len(long))
+    assert logs.read(1, "a", 1) == Page(0, len(long), long, True)
+    assert logs.read(1, "a", 2).size == SHORT + 10
+    logs.close()
+    small = LogStore(tmp_path / "small", cap=4)
+    assert "full at 4 bytes" in small.append_whole([(1, "a", 1, b"12345")])[0].reason
+    assert small.read(1, "a", 1) == Page(0, 4, b"1234", True)
+    small.close()
+
+
+def test_neighbours_share_a_shelf_and_strangers_do_not(tmp_path: Path) -> None:
+    logs = LogStore(tmp_path)
+    logs.append_whole([*whole([SPAN - 1, SPAN]), *whole([1], "comp"), (2, "beauty", 1, b"other job\n")])
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.shelf")) == [
+        "J1/beauty/0.shelf",
+        "J1/beauty/1.shelf",
+        "J1/comp/0.shelf",
+        "J2/beauty/0.shelf",
+    ]
+    logs.remove_job(1)
+    assert logs.read(1, "beauty", SPAN) == Page(0, 0, b"", False)
+    assert logs.append_whole(whole([SPAN])) == [Appended(len(b"log of %d\n" % SPAN))]
+    assert logs.read(2, "beauty", 1).data == b"other job\n"
+    logs.close()
+    assert descriptors_below(tmp_path) == 0
+
+
+def test_many_shelves_are_closed_again_and_lose_nothing(tmp_path: Path) -> None:
+    logs = LogStore(tmp_path)
+    numbers = [SPAN * number + 3 for number in range(3 * OPEN)]
+    logs.append_whole(whole(numbers))
+    assert descriptors_below(tmp_path) <= OPEN
+    assert [logs.read(1, "beauty", no).data for no in numbers] == [b"log of %d\n" % no for no in numbers]
+    logs.close()
+
+
+@given(cut=st.integers(0, 200), rubbish=st.binary(max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_what_a_crash_left_half_written_is_passed_over(
+    tmp_path_factory: pytest.TempPathFactory, cut: int, rubbish: bytes
+) -> None:
+    root = tmp_path_factory.mktemp("logs")
+    logs = LogStore(root)
+    logs.append_whole(whole(range(1, 6)))
+    logs.close()
+    path = root / "J1" / "beauty" / "0.shelf"
+    size = path.stat().st_size
+    os.truncate(path, max(0, size - cut))
+    with path.open("ab") as file:
+        file.write(rubbish)
+    record = size // 5
+    kept = max(0, size - cut) // record
+    for no in range(1, 6):
+        page = logs.read(1, "beauty", no)
+        assert page == (Page(0, SIZE, b"log of %d\n" % no, True) if no <= kept else Page(0, 0, b"", False))
+    # The agent sends again what it has no answer for; new ones go behind the rubbish.
+    assert logs.append_whole(whole(range(1, 9))) == [Appended(SIZE)] * 8
+    logs.close()
+    for no in range(1, 9):
+        assert logs.read(1, "beauty", no).data == b"log of %d\n" % no
+    logs.close()
+
+
+def test_a_link_in_place_of_a_shelf_is_not_followed(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"key")
+    folder = tmp_path / "logs" / "J1" / "beauty"
+    folder.mkdir(parents=True)
+    (folder / "0.shelf").symlink_to(secret)
+    logs = LogStore(tmp_path / "logs")
+    with pytest.raises(StorageError):
+        logs.append_whole(whole([1]))
+    with pytest.raises(StorageError):
+        logs.read(1, "beauty", 1)
+    assert secret.read_bytes() == b"key"

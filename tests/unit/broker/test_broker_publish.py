@@ -1,0 +1,261 @@
+"""Followers are told what changed and no more, whatever the farm's size; what they hold is the truth."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from farm.broker import publish
+from farm.broker.publish import EVERY_US, PAUSE_TIMES, REFRESH_US, Publisher
+from farm.broker.views import Views
+from farm.protocol.client import DeltaMsg, SnapshotMsg
+from farm.protocol.codec import encode
+from farm.protocol.session import BrokerSession
+from farm.sdk.mirror import Mirror
+from tests.support.core_rig import Rig, step
+
+_DELTA, _SNAPSHOT = msgspec.msgpack.Decoder(DeltaMsg), msgspec.msgpack.Decoder(SnapshotMsg)
+
+
+class Stage:
+    """A farm, a publisher, and clients that keep a mirror of what they are told."""
+
+    def __init__(self) -> None:
+        self.rig = Rig()
+        self.spent_ns = 0
+        self.cost_ns = 0
+        self.mirrors: dict[bytes, Mirror] = {}
+        self.told: list[tuple[bytes, DeltaMsg | SnapshotMsg]] = []
+        self.views = Views(self.rig.core.farm, self.rig.store)
+        self.publisher = Publisher(self.rig.core.farm, self.views, self._reply, self._clock)
+
+    def _clock(self) -> int:
+        self.spent_ns += self.cost_ns
+        return self.spent_ns
+
+    def _reply(self, routing_id: bytes, message: object) -> None:
+        body = encode(message)  # as it goes over the wire
+        mirror = self.mirrors.setdefault(routing_id, Mirror())
+        if isinstance(message, SnapshotMsg):
+            snapshot = _SNAPSHOT.decode(body)
+            mirror.snapshot(snapshot)
+            self.told.append((routing_id, snapshot))
+        else:
+            delta = _DELTA.decode(body)
+            mirror.delta(delta)
+            self.told.append((routing_id, delta))
+
+    def follow(self, *topics: str, name: bytes = b"c") -> None:
+        session = BrokerSession(routing_id=name, key="k", version=1, session=1, role="admin", user="ann")
+        self.publisher.subscribe(session, 1, topics, self.rig.now_us)
+
+    def note(self) -> None:
+        """What the rig's last event stored."""
+        self.publisher.note(self.rig.out.rows)
+
+    def do(self, method: str, *arguments: Any, **more: Any) -> Any:
+        """Lets the rig do something; its rows are noted."""
+        found = getattr(self.rig, method)(*arguments, **more)
+        self.note()
+        return found
+
+    def flush(self, after_us: int = EVERY_US) -> list[DeltaMsg | SnapshotMsg]:
+        """What is told after so long."""
+        self.told.clear()
+        self.rig.now_us += after_us
+        self.publisher.flush(self.rig.now_us)
+        return [message for _, message in self.told]
+
+
+def joined(count: int) -> Stage:
+    stage = Stage()
+    for number in range(count):
+        stage.rig.join(f"n{number}")
+    return stage
+
+
+def test_one_node_s_change_tells_of_one_node() -> None:
+    stage = joined(30)
+    stage.rig.submit(step(frames="1-2"))
+    stage.follow("jobs", "nodes")
+    leases = stage.do("dispatch")
+    (delta,) = stage.flush()
+    assert isinstance(delta, DeltaMsg)
+    assert sorted(row.node for row in delta.nodes) == sorted(lease.node_id for lease in leases)
+    stage.do("done", leases[0])
+    (delta,) = stage.flush()
+    assert isinstance(delta, DeltaMsg)
+    assert [row.node for row in delta.nodes] == [leases[0].node_id]
+    assert delta.nodes[0].running == ()
+    assert [row.done for row in delta.jobs] == [1]
+    assert stage.flush() == [], "nothing more happened"
+
+
+def test_the_end_of_an_attempt_leased_before_anybody_followed_names_its_node() -> None:
+    stage = joined(5)
+    stage.rig.submit(step(frames="1-1"))
+    lease = stage.rig.lease()
+    stage.follow("nodes")
+    stage.do("done", lease)
+    (delta,) = stage.flush()
+    assert [row.node for row in delta.nodes] == [lease.node_id]
+
+
+def test_a_node_that_falls_silent_leaves_is_drained_or_forgotten_is_told() -> None:
+    stage = joined(3)
+    stage.follow("nodes")
+    stage.do("wait", 20.0, 1, 2)
+    stage.flush()
+    assert stage.mirrors[b"c"].nodes[3].state == "suspect"
+    stage.do("beat", 3)
+    stage.flush()
+    assert stage.mirrors[b"c"].nodes[3].state == "online"
+    stage.do("node_act", "node-drain", 2)
+    stage.flush()
+    assert not stage.mirrors[b"c"].nodes[2].enabled
+    stage.do("bye", 1)
+    stage.flush()
+    assert stage.mirrors[b"c"].nodes[1].state == "offline"
+    stage.do("node_act", "node-forget", 1)
+    stage.flush()
+    assert sorted(stage.mirrors[b"c"].nodes) == [2, 3]
+
+
+def test_heartbeats_alone_refresh_a_node_now_and_then() -> None:
+    stage = joined(2)
+    stage.follow("nodes")
+    stage.rig.wait(REFRESH_US / 1e6, 1, 2)
+    stage.publisher.note_beat(1, stage.rig.now_us)
+    (delta,) = stage.flush()
+    assert [row.node for row in delta.nodes] == [1]
+    stage.publisher.note_beat(1, stage.rig.now_us)
+    assert stage.flush() == []
+    assert stage.publisher.due_in_us(stage.rig.now_us) is None
+
+
+def test_a_delta_holds_so_many_rows_and_the_others_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "ROWS_MOST", 4)
+    stage = joined(10)
+    stage.rig.submit(step(frames="1-10"))
+    stage.follow("jobs", "nodes")
+    stage.do("dispatch")
+    sizes = []
+    while stage.publisher.due_in_us(stage.rig.now_us) is not None:
+        (delta,) = stage.flush()
+        sizes.append(len(delta.nodes))
+    assert sizes == [4, 4, 2]
+    assert all(len(row.running) == 1 for row in stage.mirrors[b"c"].nodes.values())
+
+
+def test_telling_takes_a_small_part_of_the_loop_s_time() -> None:
+    stage = joined(2)
+    stage.rig.submit(step(frames="1-2"))
+    stage.follow("jobs")
+    stage.do("dispatch")
+    stage.cost_ns = 40_000_000
+    assert len(stage.flush()) == 1
+    stage.cost_ns = 0
+    stage.do("wait", 0.0)
+    stage.do("act", "pause", "J1")
+    pause_us = PAUSE_TIMES * 40_000
+    assert stage.publisher.due_in_us(stage.rig.now_us) == pause_us
+    assert stage.flush(pause_us - 1) == []
+    assert len(stage.flush(1)) == 1
+
+
+def test_chunks_are_told_unit_by_unit_and_only_what_is_too_much_is_told_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = joined(1)
+    stage.rig.submit(step(frames="1-20", chunk=5))
+    stage.follow("job:1")
+    lease = stage.do("lease")
+    (delta,) = stage.flush()
+    assert isinstance(delta, DeltaMsg)
+    assert [change.unit for change in delta.units] == [0, 1, 2, 3, 4]
+    stage.do("done", lease)
+    monkeypatch.setattr(publish, "UNITS_MOST", 3)
+    stage.do("lease")
+    (message,) = stage.flush()
+    assert isinstance(message, SnapshotMsg)
+    assert bytes(stage.mirrors[b"c"].maps["J1/beauty"]) == bytes(stage.rig.step("J1/beauty").state)
+
+
+def test_who_follows_a_job_is_told_of_that_job_only() -> None:
+    stage = joined(2)
+    stage.rig.submit(step(frames="1-1"))
+    stage.rig.submit(step(frames="1-1"))
+    stage.follow("job:2", name=b"two")
+    stage.follow("jobs", name=b"all")
+    stage.do("dispatch")
+    stage.flush()
+    rows = {name: [row.job for row in message.jobs] for name, message in stage.told}
+    assert rows == {b"two": [2], b"all": [1, 2]}
+    assert all(not message.nodes for _, message in stage.told)
+
+
+def test_nothing_is_kept_for_nobody() -> None:
+    stage = joined(2)
+    stage.rig.submit(step(frames="1-2"))
+    stage.follow("jobs", "nodes")
+    stage.do("dispatch")
+    stage.publisher.forget(b"c")
+    assert not stage.publisher.following
+    assert stage.publisher.due_in_us(stage.rig.now_us) is None
+    assert stage.flush() == []
+    stage.follow("nodes")
+    assert stage.flush() == [], "what was changed before is in the snapshot"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_follower_holds_is_what_a_snapshot_would_give(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(publish, "ROWS_MOST", rng.choice((1, 3, 500)))
+    monkeypatch.setattr(publish, "UNITS_MOST", rng.choice((2, 5_000)))
+    stage = joined(4)
+    for chunk in (1, 3):
+        stage.rig.submit(step(frames="1-12", chunk=chunk))
+    stage.follow("jobs", "nodes", "job:1", "job:2", name=b"early")
+    leases: list[Any] = []
+    for _ in range(60):
+        match rng.randrange(8):
+            case 0 | 1:
+                leases += stage.do("dispatch")
+            case 2 | 3 if leases:
+                stage.do("done", leases.pop(rng.randrange(len(leases))))
+            case 4 if leases:
+                stage.do("release", leases.pop(rng.randrange(len(leases))))
+            case 5:
+                verb = rng.choice(("pause", "resume", "priority"))
+                stage.do("act", verb, f"J{rng.randint(1, 2)}", "60" if verb == "priority" else "")
+            case 6:
+                number = rng.randint(1, 4)
+                stage.do("node_act", rng.choice(("node-drain", "node-enable")), number)
+            case _:
+                stage.flush()
+    while stage.publisher.due_in_us(stage.rig.now_us) is not None:
+        stage.flush()
+    stage.follow("jobs", "nodes", "job:1", "job:2", name=b"late")
+    early, late = stage.mirrors[b"early"], stage.mirrors[b"late"]
+    assert {name: bytes(states) for name, states in early.maps.items()} == {
+        name: bytes(states) for name, states in late.maps.items()
+    }
+    assert _timeless(early.jobs) == _timeless(late.jobs)
+    assert _timeless(early.nodes) == _timeless(late.nodes)
+
+
+def _timeless(rows: dict[int, Any]) -> dict[int, Any]:
+    """Rows without what changes by the clock or with the whole farm: running costs, and expectations."""
+    loose = ("spend_nano", "spent_nano", "idle_nano", "waste_nano")
+    found = {}
+    for number, row in rows.items():
+        names = [
+            name for name in row.__struct_fields__ if name in loose or name.startswith(("eta_", "cost_"))
+        ]
+        found[number] = msgspec.structs.replace(row, **dict.fromkeys(names, 0))
+    return found
