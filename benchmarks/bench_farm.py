@@ -53,7 +53,7 @@ NAME = "bench"
 #: How long anything may take that should take a moment.
 PATIENCE_S = 120.0
 #: Fields of the shared figures of an agents' process.
-OPEN, ACKED, FIRST_NS, LAST_NS, LEASED_NS, STARTED_NS = range(6)
+OPEN, ACKED, FIRST_NS, LAST_NS, LEASED_NS, STARTED_NS, BEAT_MS = range(7)
 
 
 class BenchFarm:
@@ -138,7 +138,8 @@ class BenchFarm:
         shares = [self.pairs[number::processes] for number in range(processes)]
         for share in shares:
             mine, theirs = SPAWN.Pipe()
-            shared = SPAWN.RawArray("q", 6)
+            shared = SPAWN.RawArray("q", 7)
+            shared[BEAT_MS] = 2_000
             process = SPAWN.Process(
                 target=run_agents,
                 args=(self.endpoint.control, self.endpoint.public, share, slots, spawn, shared, theirs),
@@ -336,8 +337,7 @@ def run_agents(
     decode = codec.decode
     acked = 0
     turn, beats = list(agents.values()), 0
-    every_s = 2.0 / len(turn)
-    next_beat_s = clock_s() + every_s
+    next_beat_s = clock_s() + 2.0 / len(turn)
     running = True
     while running:
         for source, _ in poller.poll(max(1, int((next_beat_s - clock_s()) * 1000))):
@@ -370,9 +370,10 @@ def run_agents(
         if acked != shared[ACKED]:
             shared[LAST_NS] = clock_ns()
             shared[ACKED] = acked
+        every_s = shared[BEAT_MS] / 1e3 / len(turn)
         due = min(len(turn), int((clock_s() - next_beat_s) / every_s) + 1)
         for _ in range(due):
-            # Heartbeats every 2 s, as real agents send, spread over the agents.
+            # Heartbeats every 2 s (unless told otherwise), as real agents send, spread over the agents.
             agent = turn[beats % len(turn)]
             agent.socket.send(agent.session.beat(time.monotonic_ns() // 1000, ()))
             beats += 1

@@ -128,9 +128,9 @@ def report_rates(report: Report, runs: list[Run], limits: list[BrokerLimit], slo
         report.emit(name, median(values), "us/task", f"{beside:.3g}x the limit's whole CPU", *bar)
     agents = median([run.agents_task_us for run in runs])
     report.emit("dispatch.agents_cpu", agents, "us/task", "the synthetic agents, which share the machine")
-    for part, of_limit, must in (
-        (0.5, [x.p50_ms for x in limits], 3.0),
-        (0.99, [x.p99_ms for x in limits], 5.0),
+    for part, of_limit, caps in (
+        (0.5, [x.p50_ms for x in limits], ((3.0, "must"),)),
+        (0.99, [x.p99_ms for x in limits], ((5.0, "must"), (3.0, "goal"))),
     ):
         values = [percentile(run.waits_ms, part) for run in runs]
         over = median([a / b for a, b in zip(values, of_limit, strict=True)])
@@ -140,7 +140,7 @@ def report_rates(report: Report, runs: list[Run], limits: list[BrokerLimit], slo
             "ms",
             f"limit {median(of_limit):.3g}",
             f"ratio {over:.3g}x",
-            *((verdict(over, must, "must", more_is_better=False),) if slots == 1 else ()),
+            *(verdict(over, cap, name, more_is_better=False) for cap, name in caps if slots == 1),
         )
 
 

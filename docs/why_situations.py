@@ -1,11 +1,11 @@
 """Makes the situations of docs/why.md on a real farm and writes down what `farm why` says of them.
 
-What belongs here: the situations, the commands that make them, what to do about them.  What must not: an answer
-written by hand; every answer on the page was printed by the real command, asked of a real broker whose agents
-speak the real protocol and render nothing.
+What belongs here: the situations, the commands that make them, what to do about them.  What must not: an
+answer written by hand; every answer on the page was printed by the real command, asked of a real broker whose
+agents speak the real protocol and render nothing (``tests/support/scene.py``).
 
-    .venv/bin/python docs/why_situations.py           writes docs/why.md (about a minute)
-    .venv/bin/python docs/why_situations.py --check   makes them all again and ends with 1 where answers differ
+    .venv/bin/python docs/why_situations.py           writes docs/why.md (half a minute)
+    .venv/bin/python docs/why_situations.py --check   makes them again and ends with 1 where answers differ
 
 Times depend on how fast the machine is that asks; a comparison leaves them out.
 
@@ -14,12 +14,12 @@ Long because it is a list: a situation is a dozen lines, and they stand one afte
 
 from __future__ import annotations
 
-import json
-import shlex
+import difflib
+import re
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,27 +27,13 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
-from farm.model.nodes import GpuInfo  # noqa: E402
-from farm.model.reports import DONE, FAILED, UnitReport  # noqa: E402
-from farm.model.resources import Resources  # noqa: E402
-from farm.protocol.agent import LeaseMsg, ReportMsg  # noqa: E402
-from farm.protocol.codec import encode  # noqa: E402
-from farm.transport.keys import generate_keypair  # noqa: E402
-from tests.support.farmhouse import Farmhouse  # noqa: E402
-from tests.support.hand_agent import HandAgent  # noqa: E402
+from tests.support.scene import Node, Scene, play  # noqa: E402
 from tests.support.waiting import eventually  # noqa: E402
 
 PAGE = ROOT / "docs" / "why.md"
-#: Nothing falls silent while a page is made: agents here only speak when they have something to say.
-UNHURRIED = {
-    "heartbeat_s": 2.0,
-    "suspect_s": 3000.0,
-    "lost_s": 6000.0,
-    "lease_ttl_s": 1500.0,
-    "kill_grace_s": 0.5,
-}
 #: Who types the commands.
 WRANGLER = "lee"
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TIME = r"\d+(?:\.\d+)? (?:s|min|h)\b"
 
 
@@ -58,119 +44,6 @@ class Situation(NamedTuple):
     about: str
     make: Callable[[Scene], None]
     cure: str
-
-
-class Node:
-    """A simulated agent: takes leases, and reports what the situation wants."""
-
-    def __init__(self, agent: HandAgent) -> None:
-        self.agent = agent
-        self.name = agent.facts.name
-        self._reports = 0
-
-    def lease(self) -> LeaseMsg:
-        """The next lease it got."""
-        self.agent.until(lambda: self.agent.leases, f"a lease for {self.name}")
-        return next(iter(self.agent.leases.values()))
-
-    def done(self, seconds: float) -> None:
-        """The chunk it has is rendered, each frame in so many seconds."""
-        lease = self.lease()
-        self._report(lease, tuple(UnitReport(unit, DONE, "", "", int(seconds * 1e6)) for unit in lease.units))
-
-    def fail(self, failure: str, reason: str) -> None:
-        """The chunk it has fails."""
-        lease = self.lease()
-        self._report(
-            lease, tuple(UnitReport(unit, FAILED, failure, reason, 1_000_000) for unit in lease.units)
-        )
-
-    def _report(self, lease: LeaseMsg, units: tuple[UnitReport, ...]) -> None:
-        self._reports += 1
-        number = self._reports
-        del self.agent.leases[lease.attempt]
-        self.agent.send_raw(encode(ReportMsg(number, lease.attempt, lease.nonce, units, True)))
-        self.agent.until(lambda: number in self.agent.acks, f"report {number} of {self.name} is acknowledged")
-
-
-class Scene:
-    """One situation on a farm of its own, and what the page says of it.
-
-    Attributes:
-        lines: How it was made: commands, and what agents did.
-        answers: Commands asked, with what they printed.
-    """
-
-    def __init__(self, house: Farmhouse, open_agents: ExitStack) -> None:
-        self._house = house
-        self._open_agents = open_agents
-        self.lines: list[str] = []
-        self.answers: list[tuple[str, str]] = []
-
-    # -- what there is --
-
-    def node(
-        self,
-        name: str,
-        cores: int = 8,
-        *,
-        ram_gib: int = 32,
-        gpus: int = 0,
-        pool: str = "",
-        site: str = "local",
-    ) -> Node:
-        """A node joins."""
-        pair = generate_keypair()
-        self._house.admin.keys("keys-add", role="agent", key=pair.public, label=name, pool=pool, site=site)
-        agent = HandAgent(self._house.access(pair), name)
-        cards = tuple(GpuInfo(i, f"{name}-{i}", "RTX A5000", 24_564) for i in range(gpus))
-        total = Resources(cores=cores, ram_mib=ram_gib << 10, gpus=gpus, vram_mib=24_564 if gpus else 0)
-        agent.facts = type(agent.facts)(name=name, host=name, total=total, gpus=cards, renderers=("command",))
-        node = Node(self._open_agents.enter_context(agent))
-        self._wait(lambda: any(row.name == name for row in self._house.nodes()), f"{name} is online")
-        return node
-
-    def nodes(self, *names: str, cores: int = 8) -> list[Node]:
-        """Nodes that are alike."""
-        return [self.node(name, cores) for name in names]
-
-    # -- what happens --
-
-    def type(self, line: str, *, quiet: bool = False) -> str:
-        """Somebody types a command."""
-        if not quiet:
-            self.lines.append(f"$ {line}")
-        words = shlex.split(line)
-        assert words[0] == "farm", line
-        done = self._house.farm(*words[1:])
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    def submit(self, options: str) -> None:
-        """Ann submits a job of the studio's own renderer."""
-        self.type(f"farm submit --renderer command --user ann {options} -- /studio/bin/trace {{frame}}")
-
-    def file(self, name: str, job: object) -> None:
-        """Somebody writes a job file."""
-        (self._house.folder / name).write_text(json.dumps(job), encoding="utf-8")
-
-    def note(self, text: str) -> None:
-        """Something happens that nobody types."""
-        self.lines.append(f"# {text}")
-
-    def until(self, line: str, words: str) -> None:
-        """Waits until a command prints these words."""
-        self._wait(lambda: words in self.type(line, quiet=True), f"{line} says {words!r}")
-
-    @staticmethod
-    def _wait(condition: Callable[[], bool], what: str) -> None:
-        eventually(condition, what)
-
-    # -- what is asked --
-
-    def ask(self, line: str) -> None:
-        """The answer goes onto the page."""
-        self.answers.append((line, self.type(line, quiet=True).rstrip()))
 
 
 # ---------------------------------------------------------------- the situations
@@ -189,10 +62,7 @@ def _busy(scene: Scene) -> None:
     first.done(40.0)
     second.done(44.0)
     scene.note("both nodes are at shot010; its first frames took 40 and 44 s")
-    scene.type(
-        "farm submit --renderer command --user kim --project advert --name logo --frames 1-10 --cores 8 "
-        "-- /studio/bin/trace {frame}"
-    )
+    scene.submit("--name logo --project advert --frames 1-10 --cores 8", user="kim")
     first.lease()
     second.lease()
     scene.submit("--name shot020 --project film --frames 1-30 --cores 8")
@@ -201,9 +71,11 @@ def _busy(scene: Scene) -> None:
 
 
 def _paused(scene: Scene) -> None:
+    scene.log_in("wrangler", WRANGLER)
     scene.nodes("ws-1")
-    scene.submit("--name shot010 --frames 1-20 --paused")
-    scene.type("farm pause J1 --reason 'client changed the plate'")
+    scene.submit("--name shot010 --frames 1-20 --cores 8")
+    scene.until("farm job J1", "running")
+    scene.type("farm pause J1 --reason 'the client changed the plate'")
     scene.ask("farm why J1")
 
 
@@ -215,11 +87,12 @@ def _later(scene: Scene) -> None:
 
 def _scout(scene: Scene) -> None:
     (node,) = scene.nodes("ws-1")
-    scene.submit("--name shot010 --frames 1-100 --cores 8 --scout 3")
+    scene.submit("--name shot010 --frames 1-100 --cores 8 --chunk 1 --scout 3")
+    node.lease()
     scene.ask("farm why J1/command/2")
     for seconds in (40.0, 44.0, 52.0):
         node.done(seconds)
-    scene.note("the three scout frames took 40, 44 and 52 s")
+    scene.note("the three scout frames are done; they took 40, 44 and 52 s")
     scene.until("farm job J1", "paused")
     scene.ask("farm why J1")
 
@@ -313,62 +186,268 @@ def _took(*nodes: Node) -> bool:
 
 
 def _away(scene: Scene) -> None:
-    scene.nodes("ws-1", "ws-2", "ws-3", "ws-4")
-    scene.type("farm node drain ws-1 --reason 'fan is loud'")
-    scene.type("farm node drain ws-2 --reason 'fan is loud'")
-    scene.type("farm node set ws-3 'schedule=feb 2030'", quiet=True) if False else None
-    scene.type(f"farm node set ws-3 'schedule={_hours_shut()}'", quiet=True)
-    scene.lines.append("$ farm node set ws-3 'schedule=mon-fri 19:00-07:00'        # and it is day")
-    scene.submit("--name shot010 --frames 1-20 --cores 8 --paused")
+    *_, gone = scene.nodes("ws-1", "ws-2", "ws-3", "ws-4")
+    scene.type("farm node drain ws-1 ws-2 --reason 'fans are loud'")
+    scene.type(f"farm node set ws-3 schedule={_other_day()}")
+    gone.leave()
+    scene.note("ws-4's agent was stopped")
+    scene.until("farm nodes", "offline")
+    scene.submit("--name shot010 --frames 1-20 --cores 8")
     scene.ask("farm why J1")
     scene.ask("farm why --node ws-1")
     scene.ask("farm why --node ws-3")
 
 
-def _hours_shut() -> str:
-    return "mon"
+def _other_day() -> str:
+    """A day of the week that is neither today nor tomorrow, anywhere."""
+    return DAYS[(datetime.now(UTC).weekday() + 3) % 7]
+
+
+def _kept(scene: Scene) -> None:
+    (node,) = scene.nodes("ws-1")
+    scene.type("farm policy set reserve_after_s=1")
+    scene.submit("--name small --frames 1-40 --cores 2 --chunk 1")
+    node.lease()
+    scene.submit("--name large --frames 1-2 --cores 8", user="kim")
+    scene.note("ws-1 renders four frames of small at a time; as one ends, the next takes its place")
+    node.done(600.0)
+    scene.until("farm why --node ws-1", "kept for J2")
+    node.done(600.0)
+    scene.note("the large frames were passed over for a second: ws-1 is kept for them")
+    scene.ask("farm why J1")
+    scene.ask("farm why J2")
+    scene.ask("farm why --node ws-1")
+
+
+def _avoided(scene: Scene) -> None:
+    first, second = scene.nodes("ws-1", "ws-2")
+    scene.submit("--name shot010 --frames 7 --cores 8")
+    first.lease()
+    scene.submit("--name logo --frames 1-10 --cores 8 --chunk 1", user="kim")
+    second.done(40.0)
+    second.lease()
+    first.fail("renderer", "Error: texture wood_04.tx: unexpected end of file")
+    scene.note("J1/command/7 failed on ws-1, where its texture could not be read; ws-1 got frames of logo")
+    first.lease()
+    scene.type("farm cancel J2/command/4-10")
+    first.done(40.0)
+    scene.ask("farm why J1/command/7")
+
+
+def _licence(scene: Scene) -> None:
+    (node,) = scene.nodes("ws-1")
+    scene.submit("--name comp010 --frames 1001 --cores 8")
+    node.fail("licence", "no licence: FLEXnet error -4, licensed number of users already reached")
+    scene.note("the licence server had none left")
+    scene.ask("farm why J1/command/1001")
+    scene.ask("farm why --node ws-1")
+
+
+def _idle(scene: Scene) -> None:
+    scene.nodes("ws-1")
+    scene.ask("farm why --node ws-1")
+
+
+def _idle_beside_work(scene: Scene) -> None:
+    scene.node("ws-1")
+    scene.node("gpu-1", 16, gpus=2, pool="gpu")
+    scene.submit("--name shot010 --frames 1-20 --gpus 2 --cores 8")
+    scene.submit("--name shot020 --frames 1-20 --pool gpu --cores 8 --ram-mib 24GiB")
+    scene.submit("--name big --frames 1-20 --cores 12")
+    scene.ask("farm why --node ws-1")
+
+
+def _site(scene: Scene) -> None:
+    scene.node("cloud-1", site="cloud")
+    scene.type("farm policy set sites.cloud.projects=feature")
+    scene.submit("--name shot010 --project advert --frames 1-20 --cores 8 --force")
+    scene.ask("farm why J1")
 
 
 SITUATIONS: tuple[Situation, ...] = (
-    Situation("a", "", _never, ""),
-    Situation("a", "", _busy, ""),
-    Situation("a", "", _paused, ""),
-    Situation("a", "", _later, ""),
-    Situation("a", "", _scout, ""),
-    Situation("a", "", _limit, ""),
-    Situation("a", "", _user_cap, ""),
-    Situation("a", "", _job_cap, ""),
-    Situation("a", "", _blocked, ""),
-    Situation("a", "", _failed, ""),
+    Situation(
+        "Nothing can ever take it",
+        "The job asks for more than any node of the farm has. `farm submit` refuses such a job; "
+        "`--force` sends it all the same, to wait for a node that can.",
+        _never,
+        "Ask for less with the command it names: that of the node which comes nearest. Or let a larger "
+        "node join. Nodes that have none of what is asked for (no GPU at all) are named without a cure.",
+    ),
+    Situation(
+        "All nodes are busy, and others come first",
+        "What comes before a job is decided by priority, then by fair share, then by age "
+        "([scheduling.md](scheduling.md)); the answer names whose jobs those are.",
+        _busy,
+        "Wait, or raise the priority where it is warranted (artists up to 75). A start between two "
+        "times means that the order may still change: somebody with a small share so far goes first.",
+    ),
+    Situation(
+        "Somebody paused it",
+        "Running frames finish, nothing new starts.",
+        _paused,
+        "Ask who paused it, then `farm resume J1`. `farm history J1` has every change.",
+    ),
+    Situation(
+        "It starts later",
+        "The job has a `start_after`.",
+        _later,
+        "`farm resume J1` starts it now; `farm set J1 start_after=...` moves it.",
+    ),
+    Situation(
+        "Scout frames first, then approval",
+        "The job renders three frames and waits until somebody agrees to what the rest will take.",
+        _scout,
+        "Look at the frames (`farm preview J1/command/1`), then `farm resume J1` or `farm cancel J1`.",
+    ),
+    Situation(
+        "A licence limit is used up",
+        "The farm counts one licence of nuke, and another job holds it.",
+        _limit,
+        "Wait until a chunk of its holder ends, or have a wrangler raise the limit if there are more "
+        "licences. Smaller chunks pass licences on sooner.",
+    ),
+    Situation(
+        "A cap of the user",
+        "The policy lets nobody hold more than 8 cores at once, so the second node stays idle.",
+        _user_cap,
+        "It goes on as the user's own frames end. Where the cap is too tight for an empty farm, a "
+        "wrangler lifts it (`farm policy set 'user_max_cores.*='`).",
+    ),
+    Situation(
+        "A cap of the job",
+        "Its owner keeps it from taking the whole farm.",
+        _job_cap,
+        "`farm set J1 max_cores=0` takes the cap away.",
+    ),
+    Situation(
+        "It waits for a frame that failed",
+        "A step waits for another, here frame by frame; one frame there failed.",
+        _blocked,
+        "Mend the cause and `farm retry J1/sim/2`. Or do without: `farm skip J1/sim/2` lets what waits "
+        "go on. What a failure means for what waits can be said beforehand (`on_failure` in "
+        "[job-file.md](job-file.md)).",
+    ),
+    Situation(
+        "It failed",
+        "The answer has the reason, the class of failure, the nodes, and where to read on.",
+        _failed,
+        "Read the log, mend the scene, `farm retry J1`. What each class of failure means is in "
+        "[failure-policy.md](failure-policy.md). The same words on several nodes mean the job; on one "
+        "node only, the node.",
+    ),
+    Situation(
+        "Its nodes are drained, outside their hours or gone",
+        "Four nodes could take it, and none takes anything now.",
+        _away,
+        "Every line has its cure. A node that drained itself says why; mend that first.",
+    ),
+    Situation(
+        "A node is kept for a large request",
+        "Two frames need a whole node, which small frames would fill again and again. After "
+        "`reserve_after_s` of being passed over, the node that has room first is kept for them; what "
+        "ends in time may still use it.",
+        _kept,
+        "Nothing: the large frames start when the running ones end, and the small ones follow. `farm "
+        "policy set reservations=0` turns it off; `preempt` in the policy lets high priorities take "
+        "room at once.",
+    ),
+    Situation(
+        "It failed on the only free node",
+        "A frame that failed goes to another node while there is one that can take it, even if that one "
+        "is busy.",
+        _avoided,
+        "Wait for the other node. `farm retry J1/command/7` begins its tries anew, on any node.",
+    ),
+    Situation(
+        "No licence at the licence server",
+        "The program found no token. Nobody is blamed and no try is spent; the frame waits 15 s, then "
+        "30, up to ten minutes.",
+        _licence,
+        "Nothing, or more licences. Let the farm count them (`limits`), so that frames do not start in vain.",
+    ),
+    Situation(
+        "A site is kept for others",
+        "The policy says whose work may run at a site.",
+        _site,
+        "A wrangler changes the site's rule, or a node elsewhere joins.",
+    ),
+    Situation(
+        "A node is idle, and there is nothing to do",
+        "Asked of a node.",
+        _idle,
+        "Nothing. Where jobs are paused, blocked or wait to be tried again, the answer counts them.",
+    ),
+    Situation(
+        "A node is idle though work waits",
+        "Asked of a node: each step that waits, with what keeps it from this node.",
+        _idle_beside_work,
+        "Where the same reason comes again and again, jobs ask for more than they need: memory and "
+        "whole pools are the usual ones.",
+    ),
 )
 
+HEAD = """<!-- Made by docs/why_situations.py, which makes every situation on a farm; change that, not this. -->
 
-def play(situation: Situation, folder: Path) -> Scene:
-    """Makes a situation on a farm of its own."""
-    folder.mkdir()
-    with ExitStack() as stack:
-        house = Farmhouse(folder, name="studio", times=UNHURRIED | {"restart_grace_s": 1.0})
-        house.env |= {"LOGNAME": WRANGLER, "USER": WRANGLER}
-        stack.enter_context(house)
-        with ExitStack() as agents:
-            scene = Scene(house, agents)
-            situation.make(scene)
-    return scene
+# Why does it wait, why did it fail, why is a node idle?
+
+`farm why` answers with the very tests the scheduler decides by, so it cannot be of another opinion. Ask it of a
+job (`farm why J12`), a step (`farm why J12/beauty`), frames (`farm why J12/beauty/17-20`) or a node
+(`farm why --node ws-07`); `--json` for scripts.
+
+An answer has, for each step:
+
+- its state, with the number of frames the answer is about;
+- what holds it, most important first, and after `->` what would help;
+- for work that waits, every node of the farm in groups, those nearest to taking it first:
+  `NODES: reason -> cure`;
+- when it is expected to start. No line about it means that it stands still until somebody acts, or that nobody
+  can tell.
+
+Every answer below was printed by the real command on a farm in that situation.
+"""
+
+
+def page() -> str:
+    """Makes all situations; returns the page."""
+    parts = [HEAD]
+    with tempfile.TemporaryDirectory(prefix="why-") as name:
+        for number, situation in enumerate(SITUATIONS):
+            scene = play(situation.make, Path(name) / str(number))
+            made = "\n".join(scene.lines)
+            asked = "\n\n".join(f"$ {line}\n{answer}" for line, answer in scene.answers)
+            parts.append(f"## {situation.title}\n\n{situation.about}\n")
+            if made:
+                parts.append(f"```\n{made}\n```\n")
+            parts.append(f"```\n{asked}\n```\n\n**What to do.** {situation.cure}\n")
+    return "\n".join(parts)
+
+
+def lasting(text: str) -> str:
+    """A page without what differs from one making to the next: times, money that grows with them, days."""
+    text = re.sub(r"expected to start [^;\n]*|may start at any moment", "expected to start then", text)
+    text = re.sub(_TIME, "some time", text)
+    text = re.sub(r"\d+\.\d{6}", "some", text)
+    return re.sub(rf"\b(?:{'|'.join(DAYS)})\b", "someday", text)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Writes or checks."""
+    if list(arguments) not in ([], ["--check"]):
+        print("usage: why_situations.py [--check]", file=sys.stderr)
+        return 2
+    made = page()
+    if not arguments:
+        PAGE.write_text(made, encoding="utf-8")
+        return 0
+    there = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+    old, new = lasting(there).splitlines(), lasting(made).splitlines()
+    if old == new:
+        return 0
+    print("docs/why.md is stale: run docs/why_situations.py", file=sys.stderr)
+    for line in difflib.unified_diff(old, new, "docs/why.md", "the farm", lineterm="", n=2):
+        print(line, file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":
-    import time
-
-    only = sys.argv[1:]
-    for s in SITUATIONS:
-        if only and s.make.__name__.strip("_") not in only:
-            continue
-        t = time.monotonic()
-        with tempfile.TemporaryDirectory() as name:
-            scene = play(s, Path(name) / "farm")
-        print("=====", s.make.__name__, round(time.monotonic() - t, 1))
-        for l in scene.lines:
-            print(l)
-        for q, a in scene.answers:
-            print("\n$", q)
-            print(a)
+    sys.exit(main(sys.argv[1:]))

@@ -226,7 +226,7 @@ class Attempt:
         book.spool.close()
         self._shop.log_ended(held.attempt)
         desk.close(held, units, tuple(kept))
-        if not held.stop:
+        if not held.stop and book.checker.published:
             self._shop.previews(book.plan, book.checker.published)
         log.info("event=closed attempt=%s stop=%r kept=%d", self.label, held.stop, len(kept))
 

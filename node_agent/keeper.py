@@ -50,7 +50,6 @@ class Keeper:
         self._attempts = attempts
         self._supervisor_pid = supervisor_pid
         self._end = threading.Event()
-        self._harden = False
 
     def end(self) -> None:
         """Ends the thread."""

@@ -49,6 +49,8 @@ CREATE TABLE IF NOT EXISTS begun (attempt INTEGER PRIMARY KEY, body BLOB NOT NUL
 """
 #: Numbers reserved at once.
 BLOCK = 1 << 20
+#: So many acknowledged reports may lie in the file while new ones come.
+ACKED_MOST = 32
 _SET_NEXT = "INSERT OR REPLACE INTO meta VALUES ('next', ?)"
 _PUT = "INSERT OR REPLACE INTO report VALUES (?, ?, ?)"
 _REMOVE = "DELETE FROM report WHERE n = ?"
@@ -364,14 +366,16 @@ class Outbox:
             unsaved = self._unsaved
             reports = [(n, *self._reports[n]) for n in (sorted(unsaved) if len(unsaved) > 1 else unsaved)]
             begun = [(a, msgspec.msgpack.encode(self._begun[a])) for a in self._unsaved_begun]
-            acked, ended = list(self._acked), list(self._ended)
+            ended = list(self._ended)
+            # Removed now and then, or by ``tidy``: one that is sent again after a crash changes nothing.
+            acked = list(self._acked) if force or not unsaved or len(self._acked) >= ACKED_MOST else []
             reserve = self._next >= self._limit
             limit = self._next + BLOCK if reserve or force else self._limit
         if not (reports or begun or acked or ended or reserve or force):
             return
         durable = durable or reserve
-        if len(reports) == 1 and len(acked) < 2 and not (begun or ended or durable or force):
-            self._write_one(reports[0], acked)
+        if len(reports) == 1 and not (acked or begun or ended or durable or force):
+            self._db.execute(_PUT, reports[0])  # a transaction by itself
         else:
             with self._transaction(durable=durable) as db:
                 if reserve or force:
@@ -396,22 +400,6 @@ class Outbox:
                 if n not in self._reports:
                     self._acked.add(n)
         self._soft = not durable
-
-    def _write_one(self, report: tuple[int, int, bytes], acked: list[int]) -> None:
-        """The usual case of a busy agent: one report comes, one goes."""
-        execute = self._db.execute
-        if not acked:
-            execute(_PUT, report)  # a transaction by itself
-            return
-        execute("BEGIN IMMEDIATE")
-        try:
-            execute(_REMOVE, acked)
-            execute(_PUT, report)
-            execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                execute("ROLLBACK")
-            raise
 
     @contextlib.contextmanager
     def _transaction(self, *, durable: bool) -> Iterator[sqlite3.Connection]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -302,33 +302,51 @@ class Rendering:
 
     def _judge(self, plan: Plan, frames: Sequence[int], end: End, seconds: float) -> None:
         """Decides about the units a process left."""
-        checker = self._book.checker
         if self._book.checking:
             self._book.report_now()
-            checker.drain()
+            self._book.checker.drain()
         units = self._book.unrendered(frames)
         if not units:
+            return
+        if (
+            plan.files is None
+            and len(units) == 1
+            and end.failure is None
+            and not end.crashed
+            and not self._stage.problems
+        ):
+            # A frame of milliseconds, of which nothing is to be said but that it ended well.
+            self._share_time(units, seconds)
+            self._decide(plan, Fate(units[0].index, DONE), {})
+            self._book.report_due()
             return
         left, verified = self._look(plan, units, end)
         self._share_time(units, seconds)
         for fate in fates(left, end, self._stage.problems, outputs=plan.files is not None):
-            if fate.outcome == DONE and not self._posted:
-                hasty = self._too_fast(self._held.units[fate.index])
-                if hasty:
-                    self._book.settle(Fate(fate.index, FAILED, FailureClass.RENDERER, hasty))
-                    continue
-            if fate.outcome == DONE and fate.warning:
-                checker.warnings[fate.index] = fate.warning
-            if fate.outcome == DONE and plan.shared.template.post and not self._posted:
-                self._book.rendered[fate.index] = fate
-            elif fate.outcome == DONE and plan.files is not None:
-                with self._book.desk.lock:
-                    self._book.desk.machine.move(self._held.attempt, fate.index, Phase.CHECKING)
-                self._book.desk.verified(self._held, fate.index, verified[fate.index], ask=self._held.asks)
-                self._book.start_checker()
-            else:
-                self._book.settle(fate)
+            self._decide(plan, fate, verified)
         self._book.report_due()
+
+    def _decide(self, plan: Plan, fate: Fate, verified: Mapping[int, tuple[FileFacts, ...]]) -> None:
+        """Takes a fate: the unit ends, waits for the post command, or goes to the checker."""
+        book = self._book
+        if fate.outcome != DONE:
+            book.settle(fate)
+            return
+        hasty = "" if self._posted else self._too_fast(self._held.units[fate.index])
+        if hasty:
+            book.settle(Fate(fate.index, FAILED, FailureClass.RENDERER, hasty))
+            return
+        if fate.warning:
+            book.checker.warnings[fate.index] = fate.warning
+        if plan.shared.template.post and not self._posted:
+            book.rendered[fate.index] = fate
+        elif plan.files is not None:
+            with book.desk.lock:
+                book.desk.machine.move(self._held.attempt, fate.index, Phase.CHECKING)
+            book.desk.verified(self._held, fate.index, verified[fate.index], ask=self._held.asks)
+            book.start_checker()
+        else:
+            book.settle(fate)
 
     def _look(
         self, plan: Plan, units: Sequence[Unit], end: End

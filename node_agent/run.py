@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import os
 import signal
 import sys
-from queue import SimpleQueue
 
 from node_agent.agent import Agent
 from node_agent.options import AgentOptions
@@ -26,25 +26,30 @@ def run_agent(options: AgentOptions) -> int:
     Raises:
         OvercrankError: It cannot start; says why.
     """
-    # A handler runs between any two steps of this very thread, the steps of a wait among them: only a queue
-    # made for that may be touched (an Event would be locked already when two signals come close together).
-    asked: SimpleQueue[None] = SimpleQueue()
+    # The kernel may give a signal to any thread (to an agent that was just thawed it does), and Python runs
+    # the handler in this one only once it wakes.  A byte written here wakes it, whoever got the signal.
+    asked, ask = os.pipe()
+    os.set_blocking(ask, False)
     count = [0]
 
     def on_signal(_number: int, _frame: object) -> None:
         count[0] += 1
-        asked.put(None)
+
+    def end() -> None:
+        with contextlib.suppress(BlockingIOError):  # full: it was asked before
+            os.write(ask, b"\0")
 
     old = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+    old_ask = signal.set_wakeup_fd(ask, warn_on_full_buffer=False)
     agent = None
     try:
         agent = Agent(options)
-        agent.on_failure = agent.on_updated = lambda: asked.put(None)
+        agent.on_failure = agent.on_updated = end
         agent.start()
         # What is there now stays for good: it need not be looked through each time the collector runs.
         gc.collect()
         gc.freeze()
-        asked.get()
+        os.read(asked, 1)
         if agent.updates.restart_for and not count[0] and not agent.failed:
             agent.stop("the agent was updated and starts anew")
         elif options.drain_on_term and count[0] < 2 and not agent.failed:
@@ -63,8 +68,11 @@ def run_agent(options: AgentOptions) -> int:
     finally:
         if agent is not None:
             agent.close()
+        signal.set_wakeup_fd(old_ask)
         for number, handler in old.items():
             signal.signal(number, handler)
+        os.close(ask)
+        os.close(asked)
 
 
 def setup_logging(level: str) -> None:

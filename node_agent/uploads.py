@@ -306,7 +306,8 @@ class Uploader:
             stream = self._streams.get(message.attempt)
         if stream is None:
             return
-        if message.reason and message.size == stream.acked:
+        # A size below zero: not even the log's name was taken, so nothing is said of what the broker holds.
+        if message.size < 0 or (message.reason and message.size == stream.acked):
             stream.refusals += 1
             if stream.refusals == REFUSALS:
                 log.warning("event=log-refused attempt=%d reason=%s", stream.attempt, message.reason)

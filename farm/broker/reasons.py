@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from farm.broker.state import BrokerState
-from farm.core import explain
+from farm.core import explain, idle
 from farm.core.state import Step
 from farm.model.frames import format_indices
 from farm.model.ids import parse_address
+from farm.model.states import UnitState
 from farm.protocol.client import WhyCause, WhyNodes, WhyReply, WhyReq, WhyRow, WhyWork
 
 #: Units looked at one by one when frames are named; more have the same few answers.
@@ -26,7 +27,7 @@ def why_reply(s: BrokerState, request: WhyReq) -> WhyReply:
     more = False
     for step, units in s.views.units_at(address):
         if address.frames is None:
-            rows.append(_row(s, step, None, step.address, step.units))
+            rows.append(_of_step(s, step))
             continue
         more = more or len(units) > LOOK
         groups: dict[explain.Answer, list[int]] = {}
@@ -41,8 +42,11 @@ def why_reply(s: BrokerState, request: WhyReq) -> WhyReply:
     return WhyReply(id=request.id, rows=tuple(rows), more=more)
 
 
-def _row(s: BrokerState, step: Step, unit: int | None, name: str, units: int) -> WhyRow:
-    return _as_row(explain.why(s.core.farm, step, unit, s.now_us), name, units)
+def _of_step(s: BrokerState, step: Step) -> WhyRow:
+    answer = explain.why(s.core.farm, step, None, s.now_us)
+    # As many units as the answer is about: of 100 frames 97 may wait while 3 run.
+    count = next((step.counts[state] for state in UnitState if state.word == answer.state), 0)
+    return _as_row(answer, step.address, count or step.units)
 
 
 def _as_row(answer: explain.Answer, name: str, units: int) -> WhyRow:
@@ -68,7 +72,7 @@ def _as_row(answer: explain.Answer, name: str, units: int) -> WhyRow:
 
 def _node_reply(s: BrokerState, request: WhyReq) -> WhyReply:
     node = s.find_node(request.node)
-    answer = explain.why_idle(s.core.farm, node, s.now_us)
+    answer = idle.why_idle(s.core.farm, node, s.now_us)
     return WhyReply(
         id=request.id,
         node=node.name,

@@ -70,18 +70,6 @@ class Views:
             raise UnknownName(f"there is no job J{number}")
         return job
 
-    def find_step(self, job: Job, name: str) -> Step:
-        """The step.
-
-        Raises:
-            UnknownName: There is none.
-        """
-        step = job.step(name)
-        if step is None:
-            names = ", ".join(other.spec.name for other in job.steps)
-            raise UnknownName(f"J{job.id} has no step {name!r}", hint=f"it has {names}")
-        return step
-
     def job_row(self, job: Job, now_us: int, *, steps: bool = True) -> JobRow:
         """A job as lists show it."""
         spend = waste = 0

@@ -15,11 +15,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import IO
 
 from farm.config.places import Endpoint, Places, make_private_folder, prune_private, read_endpoint
-from farm.model.errors import FarmUnreachable, OvercrankError
+from farm.model.errors import FarmUnreachable
 from farm.protocol.client import NodeRow
 from farm.sdk.client import Farm
 
@@ -206,10 +205,3 @@ def _first_line(stream: IO[bytes], timeout_s: float) -> bytes:
                 break
             data += piece
     return data.partition(b"\n")[0].strip()
-
-
-def describe_problem(error: OvercrankError, state: Path) -> OvercrankError:
-    """The same error with the place of the private farm's logs in its hint."""
-    hint = f"{error.hint}; " if error.hint else ""
-    error.hint = f"{hint}logs are in {state}"
-    return error

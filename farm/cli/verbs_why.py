@@ -45,7 +45,8 @@ def _why(arguments: argparse.Namespace, console: Console) -> int:
     elif arguments.node:
         _show_node(console, reply)
     else:
-        console.line(f"J{job.job} {job.name} is {job.state}" + (f": {job.reason}" if job.reason else ""))
+        told = any(job.reason in cause.what for row in reply.rows for cause in row.causes)
+        console.line(f"J{job.job} {job.name} is {job.state}" + (f": {job.reason}" if not told else ""))
         for row in reply.rows:
             _show_row(console, row)
         if reply.more:
@@ -76,8 +77,8 @@ def _show_row(console: Console, row: WhyRow) -> None:
     for cause in row.causes:
         console.line(f"  {cause.what}" + (f"  -> {cause.cure}" if cause.cure else ""))
     if row.failed_on:
-        tries = f", {row.tries} of its tries used" if row.tries else ""
-        console.line(f"  failed on {', '.join(row.failed_on)}{tries}")
+        times = f", {row.tries} times in all" if row.tries > len(row.failed_on) else ""
+        console.line(f"  failed on {', '.join(row.failed_on)}{times}")
     for verdict in row.nodes[:_SHOWN]:
         _show_nodes(console, verdict)
     if len(row.nodes) > _SHOWN:
@@ -101,14 +102,15 @@ def _show_wait(console: Console, row: WhyRow) -> None:
     if row.start_low_us is not None and row.start_high_us is not None:
         words.append(f"expected to start {_when(row.start_low_us, row.start_high_us)}")
     elif row.start_low_us is not None:
-        low = _in(row.start_low_us)
-        words.append("may start now or later" if low == "now" else f"will not start within {low}")
+        soon = _in(row.start_low_us)
+        words.append(
+            f"expected to start in {soon} at the earliest" if soon != "now" else "may start at any moment"
+        )
     else:
-        words.append("no start can be told")
-    if row.ahead:
-        words.append(f"{plural(row.ahead, 'frame')} ahead")
-    if row.share is not None:
-        words.append(f"its user may expect {row.share:.0%} of the farm")
+        # It stands still until somebody acts; what its user may expect of a farm means nothing then.
+        return
+    if row.share is not None and row.share < 0.995:
+        words.append(f"its user may expect {row.share:.0%} of the farm while others want it too")
     console.line("  " + "; ".join(words))
 
 
@@ -133,7 +135,9 @@ def _in(at_us: int) -> str:
 def _show_node(console: Console, reply: WhyReply) -> None:
     console.line(f"{reply.node} " + (reply.reason or "is in service and has room"))
     if reply.work:
-        console.line(f"  of {plural(reply.waiting, 'step')} that wait, the first in order:")
+        more = f" (the first {len(reply.work)} in order)" if reply.waiting > len(reply.work) else ""
+        waits = "1 step waits" if reply.waiting == 1 else f"{reply.waiting} steps wait"
+        console.line(f"  {waits} in the farm{more}; not here, because:")
     for one in reply.work:
         console.line(f"  {one.address}: {one.reason}" + (f"  -> {one.cure}" if one.cure else ""))
 

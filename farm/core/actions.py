@@ -22,6 +22,7 @@ from farm.core.events import ActEvent
 from farm.core.outcome import ActAnswer, Outcome
 from farm.core.rows import HistoryRow, JobStateRow
 from farm.core.scout import SCOUT, review
+from farm.core.shelves import raise_gone
 from farm.core.state import Farm, Job, Step
 from farm.core.submit import writer_of
 from farm.model.errors import CallError, IllegalMove, UnknownName
@@ -41,7 +42,7 @@ def on_act(farm: Farm, event: ActEvent, out: Outcome) -> None:
     """
     job = farm.jobs.get(event.job)
     if job is None:
-        raise UnknownName(f"there is no job J{event.job}")
+        raise_gone(farm, event.job)
     if event.action == "set":
         set_fields(farm, job, event, out)
         return

@@ -1,7 +1,7 @@
 """Whose work a node let down: failures of several users in a row take a node out of service.
 
-What belongs here: the judgement; ``farm.core.apply`` remembers the failures as results are applied.  What may
-not: what a failure means for its unit.
+What belongs here: the judgement; ``farm.core.apply_results`` remembers the failures as results are applied.
+What may not: what a failure means for its unit.
 
 A frame that fails says little about its node: scenes crash.  But when the work of several people, who share
 no scene, fails on one machine and nothing succeeds there in between, the machine is the likelier culprit.

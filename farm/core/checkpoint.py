@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core import apply, apply_nodes, meter, pace, shares
+from farm.core import apply, apply_nodes, apply_results, meter, pace, shares, shelves
 from farm.core.drain import store_node
 from farm.core.events import CheckpointEvent
 from farm.core.outcome import Outcome
@@ -20,6 +20,7 @@ from farm.core.rows import (
     AnyRow,
     BulkRow,
     CheckpointRow,
+    DeleteRow,
     JobRow,
     JobStateRow,
     LeaseRow,
@@ -29,6 +30,7 @@ from farm.core.rows import (
     PolicyRow,
     ResultRow,
     SeenRow,
+    ShelfRow,
     SpecRow,
     StepEditRow,
     StepMapRow,
@@ -110,6 +112,7 @@ def on_checkpoint(farm: Farm, event: CheckpointEvent, out: Outcome) -> None:
             out.rows.append(_step_row(farm, step))
     for node in farm.nodes.values():
         out.rows.append(_node_row(farm, node))
+    shelves.shelve(farm, event, out)
     extra = _FarmExtra(
         [_open_attempt(attempt) for attempt in farm.attempts.values()],
         {n: (x.step_id, x.no, x.nonce, x.node_id, x.units) for n, x in farm.lost.items()},
@@ -210,7 +213,14 @@ def _step_row(farm: Farm, step: Step) -> StepMapRow:
 def _more(farm: Farm) -> bytes:
     """What else the farm has that rows after the checkpoint do not bring back."""
     blame = {node.id: node.blame for node in farm.nodes.values() if node.blame}
-    return _ENCODE({"shares": shares.dump(farm), "speeds": pace.dump_speeds(farm), "blame": blame})
+    return _ENCODE(
+        {
+            "shares": shares.dump(farm),
+            "speeds": pace.dump_speeds(farm),
+            "blame": blame,
+            "shelved": farm.shelved.dump(),
+        }
+    )
 
 
 def _load_more(farm: Farm, more: bytes) -> None:
@@ -219,6 +229,8 @@ def _load_more(farm: Farm, more: bytes) -> None:
         saved = msgspec.msgpack.decode(more)
         shares.load(farm, saved["shares"])
         pace.load_speeds(farm, saved["speeds"])
+        if "shelved" in saved:
+            farm.shelved.load(saved["shelved"])
         for node_id, blame in saved.get("blame", {}).items():
             farm.nodes[node_id].blame = {user: (at_us, step) for user, (at_us, step) in blame.items()}
 
@@ -237,9 +249,11 @@ class Stored(msgspec.Struct):
 
     Attributes:
         checkpoint: The last checkpoint, None when there was none; everything but ``last_seq`` is empty then.
-        ground: Jobs, steps and their changes up to the checkpoint, in order of ``seq``.
-        nodes, maps: The checkpoint of each node and step.
+        ground: Jobs, steps and their changes up to the checkpoint, in order of ``seq``; without those of jobs in
+            the archive.
+        nodes, maps: The checkpoint of each node and step, likewise.
         last_seq: The greatest ``seq`` of any row, 0 when there is none.
+        tokens: User, token and number of the jobs in the archive that have a token.
     """
 
     checkpoint: CheckpointRow | None
@@ -247,6 +261,7 @@ class Stored(msgspec.Struct):
     nodes: list[NodeMapRow]
     maps: list[StepMapRow]
     last_seq: int
+    tokens: list[tuple[str, str, int]] = []
 
     @property
     def after(self) -> int:
@@ -265,6 +280,7 @@ def restore(settings: Settings, stored: Stored, replay: Iterable[AnyRow]) -> Far
     """
     farm = Farm(settings)
     _apply_all(farm, stored.ground)
+    farm.tokens.update({apply.token_key(user, token): number for user, token, number in stored.tokens})
     if stored.checkpoint is not None:
         farm.checkpoint_seq = stored.checkpoint.seq
         for node_map in stored.nodes:
@@ -279,6 +295,43 @@ def restore(settings: Settings, stored: Stored, replay: Iterable[AnyRow]) -> Far
     return farm
 
 
+class ShelvedJob(msgspec.Struct):
+    """Everything the store has of one job in the archive, but its history.
+
+    Attributes:
+        shelf: What was kept of it when it went there.
+        ground: The job, its steps and their changes, in order of ``seq``.
+        maps: The checkpoint of each of its steps.
+    """
+
+    shelf: ShelfRow
+    ground: list[GroundRow]
+    maps: list[StepMapRow]
+
+
+def restore_shelved(live: Farm, stored: ShelvedJob) -> Farm:
+    """A farm of its own with one job of the archive, to look at: nothing in it may be changed.
+
+    Args:
+        live: The farm whose nodes it ran on.
+        stored: The job.
+
+    Raises:
+        KeyError: A step has no map: the store is damaged.
+    """
+    farm = Farm(live.settings)
+    farm.policy, farm.seq = live.policy, live.seq
+    _apply_all(farm, stored.ground)
+    maps = {row.step_id: row for row in stored.maps}
+    for step in farm.steps.values():
+        _load_step(farm, step, maps[step.id])
+    job, shelf = farm.jobs[stored.shelf.job_id], stored.shelf
+    job.started_us, job.ended_us, job.archived = shelf.started_us, shelf.ended_us, True
+    _finish(farm)
+    farm.nodes = live.nodes
+    return farm
+
+
 #: How each kind of row is applied; kinds that are not here tell people something and change nothing.
 _APPLY: dict[type, Callable[[Farm, Any], object]] = {
     JobRow: apply.apply_job,
@@ -286,7 +339,7 @@ _APPLY: dict[type, Callable[[Farm, Any], object]] = {
     JobStateRow: apply.apply_job_state,
     StepEditRow: apply.apply_step_edit,
     LeaseRow: apply.apply_lease,
-    ResultRow: apply.apply_result,
+    ResultRow: apply_results.apply_result,
     BulkRow: apply.apply_bulk,
     SpecRow: apply.apply_spec,
     VerifyRow: apply.apply_verify,
@@ -294,6 +347,8 @@ _APPLY: dict[type, Callable[[Farm, Any], object]] = {
     MeterRow: apply_nodes.apply_meter,
     SeenRow: apply_nodes.apply_seen,
     PolicyRow: shares.apply_policy,
+    ShelfRow: shelves.apply_shelf,
+    DeleteRow: shelves.apply_delete,
 }
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from farm.core import actions, checkpoint, nodes, place, policies, results, specs, submit
+from farm.core import actions, checkpoint, nodes, place, policies, results, shelves, specs, submit
 from farm.core.events import (
     ActEvent,
     AnyEvent,
     BeatEvent,
     ByeEvent,
     CheckpointEvent,
+    DeleteEvent,
     DispatchEvent,
     HelloEvent,
     NodeActEvent,
@@ -35,6 +36,7 @@ _HANDLERS: dict[type, Callable[[Farm, Any, Outcome], None]] = {
     DispatchEvent: place.dispatch,
     TickEvent: nodes.on_tick,
     ActEvent: actions.on_act,
+    DeleteEvent: shelves.on_delete,
     NodeActEvent: nodes.on_node_act,
     PolicyEvent: policies.on_policy,
     CheckpointEvent: checkpoint.on_checkpoint,

@@ -7,7 +7,7 @@ A step waits for others as a whole (every unit done or skipped) or frame by fram
 is queued when all it needs is there, and blocked again (running units stopped first) when a unit it was
 made of leaves done.  ``settle`` is called after every move that may matter to others.
 
-Longer than most: every rule of waiting stands here, and each is short.
+Long because every rule of waiting stands here; each is short.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from farm.core.apply import (
     apply_verify,
     units_text,
 )
+from farm.core.needs import Edge
 from farm.core.outcome import Outcome, StopCommand
 from farm.core.rows import BulkRow, HistoryRow, SpecRow, VerifyRow
 from farm.core.scout import review
 from farm.core.specs import review_holder
 from farm.core.state import Farm, Job, Step, VerifyRequest
-from farm.core.work import Edge
 from farm.model.frames import format_indices
 from farm.model.states import AttemptKind, UnitState
 

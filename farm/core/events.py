@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.core.rows import ShelfRow
 from farm.model.jobs import JobSpec
 from farm.model.nodes import NodeFacts
 from farm.model.outputs import PictureSpec
@@ -128,6 +129,22 @@ class ActEvent(Event, frozen=True, gc=False):
     who: str
 
 
+class DeleteEvent(Event, frozen=True, gc=False):
+    """A user deletes a job for good; who may was checked before.
+
+    Attributes:
+        job: Job number.
+        reason: What the user says.
+        who: User name.
+        shelf: The row of a job that is in the archive, which the core itself does not remember.
+    """
+
+    job: int
+    reason: str
+    who: str
+    shelf: ShelfRow | None = None
+
+
 class NodeActEvent(Event, frozen=True, gc=False):
     """A user action on a node: drain, enable, forget, set; ``value`` is the action's argument."""
 
@@ -166,6 +183,7 @@ AnyEvent = (
     | DispatchEvent
     | TickEvent
     | ActEvent
+    | DeleteEvent
     | NodeActEvent
     | PolicyEvent
     | CheckpointEvent

@@ -1,11 +1,11 @@
 """Why is it not running?  Answers made of the very tests and records the scheduler decides by.
 
 What belongs here: putting the refusals of ``match``, ``shares``, ``reserve``, ``chunks`` and ``dependencies``
-into an order people can act on, each with its cure.  What may not: a second opinion.  Where a reason is given
-here it is because the function that placing calls gave it; nothing is guessed from outside.  What people can
-do about it is ``farm.core.cures``.
+into an order people can act on.  What may not: a second opinion.  Where a reason is given here it is because
+the function that placing calls gave it; nothing is guessed from outside.  What people can do about it is
+``farm.core.cures``, when it may start ``farm.core.turn``, why a node is idle ``farm.core.idle``.
 
-Longer than most: a state each has its answer, and each is short.
+Longer than most: every state has its answer, and each is short.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 from farm.core import cures, pace
 from farm.core.apply import BLOCKED, DONE, FAILED, QUEUED, RUNNING, SKIPPED
-from farm.core.chunks import form_chunk, queued_us, slots_and_speed
+from farm.core.chunks import form_chunk
 from farm.core.match import (
     avoided,
     excluded,
@@ -25,18 +25,18 @@ from farm.core.match import (
     refused,
     site_closed,
 )
+from farm.core.needs import Edge
 from farm.core.openings import takes_work
-from farm.core.reserve import room_at, room_before
 from farm.core.shares import kept_back, limit_short
-from farm.core.state import Attempt, Farm, Node, Shape, Step
-from farm.core.work import Edge
+from farm.core.state import Farm, Node, Step
+from farm.core.turn import Wait, expected_start, jobs_ahead, may_start_before
 from farm.model.failures import RULES
 from farm.model.states import FailureClass, UnitState
 
 #: Nodes named per reason; more are counted.
 NAMED = 5
-#: Work looked at when the wait is estimated; beyond it the answer says "at least".
-LOOK = 20_000
+#: Failed units whose reasons are put together.
+FAILURES_LOOKED_AT = 5_000
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -56,21 +56,6 @@ class Verdict(msgspec.Struct, frozen=True):
     cure: str
     nodes: tuple[str, ...]
     count: int
-
-
-class Wait(msgspec.Struct, frozen=True):
-    """When queued work is expected to start, in microseconds since the epoch; None = it cannot be told.
-
-    Attributes:
-        low_us, high_us: Earliest and latest expected.
-        ahead: Units that wait and come before it.
-        share: Part of the farm its user may expect while everybody waiting wants work, 0..1.
-    """
-
-    low_us: int | None
-    high_us: int | None
-    ahead: int
-    share: float
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -99,7 +84,7 @@ class _Found(NamedTuple):
     rank: int
     filter: str
     reason: str
-    #: ``{node}`` stands for the names of the nodes it is about.
+    #: ``{node}`` stands for the names of the nodes it is about, ``{one}`` for the only one of them.
     cure: str
     #: Of nodes that can never take it: how far they are from it.
     far: float = 0.0
@@ -145,7 +130,7 @@ def why(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
 
 def _whole(farm: Farm, step: Step, now_us: int) -> Answer:
     """Of a step: what holds the most important of its units, then what else is to be known."""
-    counts, where = step.counts, step.address
+    counts = step.counts
     if counts[QUEUED]:
         answer, about = _queued(farm, step, None, now_us), QUEUED
     elif counts[RUNNING]:
@@ -170,9 +155,9 @@ def _whole(farm: Farm, step: Step, now_us: int) -> Answer:
             (f"{frames(counts[FAILED])} failed", f"farm why {_named(step, step.state.find(FAILED))}")
         )
     if counts[BLOCKED] and about != BLOCKED:
-        what = _blocked(farm, step, step.state.find(BLOCKED))[0][0]
         one = step.state.find(BLOCKED)
-        causes.append((f"{frames(counts[BLOCKED])} blocked: {_named(step, one)} {what}", f"farm why {where}"))
+        what, cure = _blocked(farm, step, one)[0]
+        causes.append((f"{frames(counts[BLOCKED])} blocked: {_named(step, one)} {what}", cure))
     return msgspec.structs.replace(answer, causes=tuple(causes))
 
 
@@ -215,7 +200,7 @@ def _queued(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
         if short:
             causes.append((short, cures.of_limit(farm, step)))
     verdicts = _verdicts(farm, step, unit, now_us) if shape is not None else ()
-    wait = _wait(farm, step, shape, now_us) if shape is not None else None
+    wait = expected_start(farm, step, unit, shape, now_us) if shape is not None else None
     if not verdicts and shape is not None:
         causes.append(("the farm has no node", "farm agent"))
     elif verdicts and all(one.filter in ("capability", "site") for one in verdicts):
@@ -236,13 +221,16 @@ def _queued(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
 
 def _waits(farm: Farm, step: Step, first: Verdict, wait: Wait | None) -> tuple[str, str]:
     """What nothing but the nodes holds: said of the one that is nearest to taking it."""
+    kept = farm.reservations.get(step.id)
+    if kept is not None and kept.node_id in farm.nodes:
+        return f"{farm.nodes[kept.node_id].name} is kept for it and takes nothing that would hold it up", ""
     if first.filter in ("service", "hours"):
         # The nodes' own lines say how each comes back.
         word = "out of service" if first.filter == "service" else "out of its hours or out of service"
         return f"every node that could take it is {word}", ""
     if wait is not None and wait.ahead:
         before = "1 frame comes" if wait.ahead == 1 else f"{wait.ahead} frames come"
-        jobs = _jobs_ahead(farm, step)
+        jobs = jobs_ahead(farm, step)
         return f"{before} before it{jobs}", f"farm priority J{step.job.id} N"
     if first.filter == "free":
         return "a node is free: it starts at the next turn", ""
@@ -251,22 +239,6 @@ def _waits(farm: Farm, step: Step, first: Verdict, wait: Wait | None) -> tuple[s
     if first.filter == "reserved":
         return "the free nodes are kept for a large request", ""
     return "every node that could take it is busy", ""
-
-
-def _jobs_ahead(farm: Farm, step: Step) -> str:
-    """The first jobs whose work comes before a step's, in words."""
-    mine, found = _key(step), []
-    for looked, other in enumerate(one for shape in farm.busy.values() for one in shape.queue.each()):
-        if looked > LOOK:
-            return ""
-        key = _key(other)
-        if other is not step and key < mine:
-            found.append((key, other.job))
-    found.sort(key=lambda pair: pair[0])
-    jobs = list({job.id: job for _, job in found}.values())
-    named = ", ".join(f"J{job.id} of {job.user or 'nobody'}" for job in jobs[:NAMED])
-    more = f" and {len(jobs) - NAMED} more jobs" if len(jobs) > NAMED else ""
-    return f": {named}{more}" if named else ""
 
 
 def _paused(step: Step) -> tuple[str, str]:
@@ -301,7 +273,13 @@ def _verdicts(farm: Farm, step: Step, unit: int | None, now_us: int) -> tuple[Ve
 
 def _verdict(found: _Found, names: list[str]) -> Verdict:
     some = tuple(names[:NAMED])
-    return Verdict(found.filter, found.reason, found.cure.replace("{node}", " ".join(some)), some, len(names))
+    return Verdict(found.filter, found.reason, cure_for(found.cure, names), some, len(names))
+
+
+def cure_for(cure: str, names: list[str]) -> str:
+    """A verdict's cure with the names of the nodes it is about."""
+    one = names[0] if len(names) == 1 else "NAME"
+    return cure.replace("{node}", " ".join(names[:NAMED])).replace("{one}", one)
 
 
 def judge(farm: Farm, step: Step, unit: int | None, node: Node, now_us: int) -> _Found:
@@ -321,14 +299,14 @@ def judge(farm: Farm, step: Step, unit: int | None, node: Node, now_us: int) -> 
         return _found("service", reason, cure)
     if node.closed:
         return _found(
-            "hours", f"starts nothing now: {node.closed}", "farm node set NAME schedule= (always open)"
+            "hours", f"starts nothing now: {node.closed}", "farm node set {one} schedule= (always open)"
         )
     slots = node.settings.slots
     if slots and len(node.attempts) >= slots:
         count = len(node.attempts)
         running = "1 attempt" if count == 1 else f"{count} attempts"
-        reason = f"runs {running} and has {slots} {'slot' if slots == 1 else 'slots'}"
-        return _found("slots", reason, "farm node set NAME slots=N")
+        reason = f"runs {running}, and its slots are {slots}"
+        return _found("slots", reason, "farm node set {one} slots=N")
     reason = lack(shape, node)
     if reason:
         return _found("room", reason, "")
@@ -340,16 +318,13 @@ def judge(farm: Farm, step: Step, unit: int | None, node: Node, now_us: int) -> 
             return _found("limit", f"has room, but {reason}", "")
     if step.node_failures and excluded(farm, step, node):
         count = step.node_failures.get(node.id, 0)
-        return _found(
-            "failed-here",
-            f"failed {count} times for this step",
-            f"farm retry {step.address}",
-        )
+        return _found("failed-here", f"failed {count} times for this step", f"farm retry {step.address}")
     if unit is not None and step.notes and avoided(farm, step, unit, node):
         return _found("failed-here", "is where this frame failed; another node can take it", "")
-    if node.reserved is not None and room_before(farm, node, step, now_us) < 0:
+    if node.reserved is not None and not may_start_before(farm, step, node, now_us):
         other = farm.steps.get(node.reserved.step_id)
-        return _found("reserved", f"is kept for {other.address if other else 'a large request'}", "")
+        kept = f"is kept for {other.address if other else 'a large request'}"
+        return _found("reserved", f"{kept}, which this would hold up", "")
     if step.job.paused or kept_back(farm, step) or (step.limits and limit_short(farm, step.limits)):
         return _found("free", "has room for it", "")
     if unit is None and not form_chunk(farm, step, node):
@@ -361,110 +336,15 @@ def _found(word: str, reason: str, cure: str) -> _Found:
     return _Found(_RANKS[word], word, reason, cure)
 
 
-# ---------------------------------------------------------------- when
-
-
-def _wait(farm: Farm, step: Step, shape: Shape, now_us: int) -> Wait:
-    """Expected start: from the order of work, what is ahead of it, and when nodes have room."""
-    ahead, ahead_us, complete = _ahead(farm, step)
-    share = expected_share(farm, step)
-    slots, speed = slots_and_speed(farm, shape)
-    if not slots or step.job.paused:
-        return Wait(None, None, ahead, share)
-    first_us: int | None = None
-    for node in farm.nodes.values():
-        if node.live and not refused(shape, node) and not node.closed:
-            at_us = room_at(farm, node, shape, now_us)
-            if first_us is None or at_us < first_us:
-                first_us = at_us
-                if at_us <= now_us:
-                    break
-    if first_us is None:
-        return Wait(None, None, ahead, share)
-    held_us = _held_until(farm, step, now_us)
-    if held_us is not None:
-        # When those that hold what is scarce will let go of it, and who gets it then, nobody can say.
-        return Wait(max(first_us, held_us), None, ahead, share) if held_us else Wait(None, None, ahead, share)
-    # At best its user's share lets it in as soon as there is room; at worst all that is ahead runs first.
-    mean_wait_us = int(ahead_us / max(speed, 0.01))
-    if not complete:
-        return Wait(first_us, None, ahead, share)
-    low_us = first_us + (mean_wait_us // 2 if ahead else 0)
-    return Wait(low_us, first_us + 2 * mean_wait_us, ahead, share)
-
-
-def _held_until(farm: Farm, step: Step, now_us: int) -> int | None:
-    """When the first attempt ends that holds what a cap or limit keeps from the step.
-
-    None: nothing is kept from it; 0: nobody holds any.
-    """
-    holders: list[Attempt] = []
-    job = step.job
-    if kept_back(farm, step):
-        mine = [one for one in farm.attempts.values() if one.step.job is job]
-        holders = mine or [one for one in farm.attempts.values() if one.user == job.user]
-    elif step.limits and limit_short(farm, step.limits):
-        wanted = {name for name, _ in step.limits}
-        holders = [one for one in farm.attempts.values() if any(name in wanted for name, _ in one.limits)]
-    else:
-        return None
-    return min((now_us + pace.left_us(one, now_us) for one in holders), default=0)
-
-
-def _ahead(farm: Farm, step: Step) -> tuple[int, float, bool]:
-    """Units that come before a step's, their work in microseconds of speed 1, whether all were looked at."""
-    mine = _key(step)
-    units, work_us, looked = 0, 0.0, 0
-    for shape in farm.busy.values():
-        for other in shape.queue.each():
-            looked += 1
-            if looked > LOOK:
-                return units, work_us, False
-            if other is not step and _key(other) < mine:
-                units += other.counts[QUEUED]
-                work_us += queued_us(other)
-    return units, work_us, True
-
-
-def _key(step: Step) -> tuple[int, int, int, int, int, int, int, int]:
-    job = step.job
-    project, user = job.project_account, job.user_account
-    return (
-        -job.priority,
-        project.level,
-        project.number,
-        user.level,
-        user.number,
-        job.id,
-        step.index,
-        step.id,
-    )
-
-
-def expected_share(farm: Farm, step: Step) -> float:
-    """Part of the farm the step's user may expect while all that waits at its priority wants work."""
-    mine = step.job
-    projects: dict[str, int] = {}
-    users: dict[str, int] = {}
-    for job in farm.jobs.values():
-        if job.priority == mine.priority and job.open_units and not job.paused:
-            projects[job.project] = job.project_account.weight
-            if job.project == mine.project:
-                users[job.user] = job.user_account.weight
-    projects.setdefault(mine.project, mine.project_account.weight)
-    users.setdefault(mine.user, mine.user_account.weight)
-    part = projects[mine.project] / sum(projects.values())
-    return part * users[mine.user] / sum(users.values())
-
-
 # ---------------------------------------------------------------- other states
 
 
 def _blocked(farm: Farm, step: Step, unit: int) -> tuple[tuple[str, str], ...]:
-    causes: list[tuple[str, str]] = []
-    for edge in step.needs:
-        if not (edge.met_for(unit) if edge.by_frame else edge.holds()):
-            causes.append(_missing(edge, unit))
+    causes = [
+        _missing(edge, unit)
+        for edge in step.needs
+        if not (edge.met_for(unit) if edge.by_frame else edge.holds())
+    ]
     if not causes and step.check_existing:
         causes.append(("its files on disk are looked at first", ""))
     if not causes:
@@ -518,7 +398,11 @@ def _rule(failure: str, where: str) -> list[tuple[str, str]]:
 
 def _all_failed(farm: Farm, step: Step) -> Answer:
     """Why units of a step failed: those with the same words together, the most first."""
-    units = [unit for unit in range(step.units) if step.state[unit] == FAILED][:LOOK]
+    units: list[int] = []
+    unit = step.state.find(FAILED)
+    while unit >= 0 and len(units) < FAILURES_LOOKED_AT:
+        units.append(unit)
+        unit = step.state.find(FAILED, unit + 1)
     if len(units) == 1:
         return _failed(farm, step, units[0])
     groups: dict[tuple[str, str], list[int]] = {}
@@ -555,70 +439,3 @@ def _running(farm: Farm, step: Step, unit: int, now_us: int) -> tuple[tuple[str,
 
 def _names(farm: Farm, numbers: set[int]) -> tuple[str, ...]:
     return tuple(farm.nodes[number].name for number in sorted(numbers) if number in farm.nodes)
-
-
-# ---------------------------------------------------------------- nodes
-
-
-class IdleAnswer(msgspec.Struct, frozen=True):
-    """Why a node is idle (or has room).
-
-    Attributes:
-        reason: What holds it, in words; "" when only the work below tells.
-        work: What waits and why it does not run there: (address, reason, cure), first in order first.
-        waiting: Steps that wait in the whole farm.
-    """
-
-    reason: str
-    work: tuple[tuple[str, str, str], ...]
-    waiting: int
-
-
-def why_idle(farm: Farm, node: Node, now_us: int, most: int = 10) -> IdleAnswer:
-    """Why a node does not take more work."""
-    steps = sorted((step for shape in farm.busy.values() for step in shape.queue.each()), key=_key)
-    for waiting in (
-        *(one.capped for one in farm.holders.values()),
-        *(job.capped for job in farm.jobs.values()),
-    ):
-        steps += waiting.values()
-    work = []
-    for step in steps[:most]:
-        found = judge(farm, step, None, node, now_us)
-        capped = kept_back(farm, step)
-        cure = cures.of_cap(farm, step) if capped else found.cure.replace("{node}", node.name)
-        work.append((step.address, capped or f"{node.name} {found.reason}", cure))
-    reason = out_of_service(node) or (f"starts nothing now: {node.closed}" if node.closed else "")
-    if not reason and node.reserved is not None:
-        other = farm.steps.get(node.reserved.step_id)
-        reason = f"is kept for {other.address if other else 'a large request'}, which needs its room"
-    if not reason and node.attempts and node.cores_free <= 0:
-        count = len(node.attempts)
-        holds = "1 attempt holds" if count == 1 else f"{count} attempts hold"
-        reason = f"is full: {holds} all its cores"
-    if not reason and not steps:
-        reason = "has room: " if node.attempts else ""
-        reason += "nothing waits in the farm" + _withheld(farm)
-    return IdleAnswer(reason, tuple(work), len(steps))
-
-
-def _withheld(farm: Farm) -> str:
-    """What is there to do, but not now, in words; "" when there is nothing."""
-    blocked = tried_again = paused = 0
-    for job in farm.jobs.values():
-        if not job.open_units:
-            continue
-        if job.paused:
-            paused += 1
-            continue
-        for step in job.steps:
-            blocked += step.counts[BLOCKED]
-            tried_again += len(step.parked)
-    words = []
-    if blocked:
-        words.append(f"{frames(blocked)} blocked by others")
-    if tried_again:
-        words.append(f"{frames(tried_again)} tried again later")
-    if paused:
-        words.append("1 job is paused" if paused == 1 else f"{paused} jobs are paused")
-    return f" ({', '.join(words)})" if words else ""

@@ -106,8 +106,9 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
     where = step.address
     for state, count in enumerate(step.counts):
         _must(step.state.count(state) == count, f"{where} counts {count} units in state {state}")
-    running = {unit for unit, state in enumerate(step.state) if state == RUNNING}
-    _must(running == owned, f"{where}: running {sorted(running)} but leased {sorted(owned)}")
+    if step.counts[RUNNING] != len(owned) or any(step.state[unit] != RUNNING for unit in owned):
+        running = [unit for unit, state in enumerate(step.state) if state == RUNNING]
+        raise Violation(f"{where}: running {running} but leased {sorted(owned)}")
     for unit, until_us in step.parked.items():
         _must(step.state[unit] == QUEUED, f"{where} unit {unit} is parked but not queued")
         if until_us == 0:
@@ -117,12 +118,13 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
         for unit in attempt.dropped:
             if step.state[unit] == QUEUED:
                 _must(unit in step.parked, f"{where} unit {unit} may be leased while it may still run")
-    wanted = set(step.wanted_units())
     _must(len(step.state) == step.units, f"{where} has {len(step.state)} bytes for {step.units} units")
     _must(step.frames is None or len(step.frames) == step.units, f"{where}: frames and units differ")
-    left_out = sum(state == CANCELED and unit not in wanted for unit, state in enumerate(step.state))
+    wanted = set(step.wanted_units()) if step.wanted is not None else None
+    unwanted = [(u, s) for u, s in enumerate(step.state) if u not in wanted] if wanted is not None else []
+    left_out = sum(state == CANCELED for _, state in unwanted)
     _must(step.left_out == left_out, f"{where} leaves out {left_out} units, not {step.left_out}")
-    open_units = [unit for unit, state in enumerate(step.state) if state in OPEN and unit not in wanted]
+    open_units = [unit for unit, state in unwanted if state in OPEN]
     _must(not open_units, f"{where}: units {open_units} are open though nobody wants them")
     _check_sequence(step)
     if step.leasable() and step.shape is not None:
@@ -142,11 +144,14 @@ def _check_needs(step: Step, looked: set[tuple[int, int]]) -> None:
     for edge in whole:
         _must(edge.met is edge.holds(), f"{where} was not told of {edge.need.address}")
     _must(step.unmet == sum(not edge.met for edge in whole), f"{where} miscounts what it waits for")
-    for unit, state in enumerate(step.state):
-        if state in (QUEUED, RUNNING):
-            _must(not step.waits(unit), f"{where} unit {unit} works though a need is unmet")
-        elif state == BLOCKED and (step.id, unit) not in looked:
-            _must(step.waits(unit), f"{where} unit {unit} is blocked though it waits for nothing")
+    by_frame = [edge for edge in step.needs if edge.by_frame]
+    _must(step.frame_needs == by_frame, f"{where} lacks needs by frame")
+    if by_frame or step.counts[BLOCKED] or step.unmet:
+        for unit, state in enumerate(step.state):
+            if state in (QUEUED, RUNNING):
+                _must(not step.waits(unit), f"{where} unit {unit} works though a need is unmet")
+            elif state == BLOCKED and (step.id, unit) not in looked:
+                _must(step.waits(unit), f"{where} unit {unit} is blocked though it waits for nothing")
     dropping = {attempt.id for attempt in step.attempts.values() if attempt.dropped}
     _must(set(step.dropping) == dropping, f"{where}: {step.dropping} had units taken from, not {dropping}")
 
@@ -206,6 +211,7 @@ def check_money(farm: Farm) -> None:
     idle = sum(node.idle_nano for node in farm.nodes.values())
     charged = sum(step.spend_nano for step in farm.steps.values())
     charged += sum(attempt.charge_nano for attempt in farm.attempts.values())
+    charged += farm.shelved.spend_nano
     _must(total == idle + charged, f"money: {total} spent, but {charged} charged and {idle} idle")
     for step in farm.steps.values():
         _must(
@@ -342,11 +348,11 @@ def digest(farm: Farm) -> str:
         farm.half_life_us,
         accounts,
         limits,
-        sorted((h.user, h.cores) for h in farm.holders.values()),
+        sorted((h.user, h.cores) for h in farm.holders.values() if h.cores),
     )
     verify = [(v.id, v.step_id, v.units, v.purpose, v.leased) for v in farm.verify.values()]
     numbers = (farm.seq, farm.next_job, farm.next_step, farm.next_attempt, farm.next_node)
-    rest = (list(farm.lost.items()), sorted(farm.tokens.items()))
+    rest = (list(farm.lost.items()), sorted(farm.tokens.items()), farm.shelved.dump())
     whole = (numbers, jobs, steps, attempts, nodes, verify, rest)
     plain = repr(shares) + str(msgspec.json.encode(farm.policy))
     return hashlib.sha256(_ENCODE(whole) + plain.encode()).hexdigest()

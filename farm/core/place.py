@@ -94,7 +94,8 @@ def _place_work(
     """Leases what waits, in order.
 
     With ``spread`` a step of which nothing is known yet, but enough frames run to learn from, lets other
-    steps of its priority go first: chunks of one frame are dear, and soon it is known how large they should be.
+    steps of its priority go first: chunks of one frame are dear, and soon it is known how large they should
+    be.
 
     Returns:
         Steps that let others go first; they are in no queue.

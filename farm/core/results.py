@@ -17,8 +17,8 @@ from farm.core.apply import (
     RUNNING,
     SKIPPED,
     apply_job_state,
-    apply_result,
 )
+from farm.core.apply_results import apply_result
 from farm.core.blame import quarantine
 from farm.core.dependencies import settle, settle_request, stop_units
 from farm.core.drain import drain_node

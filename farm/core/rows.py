@@ -1,9 +1,9 @@
 """The changes the core wants stored, as frozen records in column order.
 
 LeaseRow and ResultRow are append-only: they are the truth and the history at once.  Replaying rows in
-the order of ``seq`` through ``farm.core.apply`` rebuilds exactly the state that wrote them.  Every row
-that changes a state keeps the old one, the new one and a reason in words an artist understands.
-The storage room turns each record into one row of the table of the same name.
+the order of ``seq`` through ``farm.core.apply`` and its parts rebuilds exactly the state that wrote them.
+Every row that changes a state keeps the old one, the new one and a reason in words an artist understands. The
+storage room turns each record into one row of the table of the same name.
 """
 
 from __future__ import annotations
@@ -278,6 +278,66 @@ class CheckpointRow(Row, frozen=True, gc=False, array_like=True, tag=14):
     extra: bytes
 
 
+class ShelfRow(Row, frozen=True, gc=False, array_like=True, tag=19):
+    """A job that left memory for the archive: all of it is in the store, nothing of it changes any more.
+
+    Attributes:
+        job_id: Its number.
+        state: The state people see, as its word.
+        token: The client's token, which goes on meaning this job.
+        units: Units that were wanted.
+        done, failed: How many of them got done, how many failed.
+        busy_us: Time that went into frames that got done.
+        steps: Numbers of its steps as text (``5-7``).
+    """
+
+    seq: int
+    job_id: int
+    at_us: int
+    name: str
+    user: str
+    project: str
+    priority: int
+    token: str
+    state: str
+    reason: str
+    submitted_us: int
+    started_us: int
+    ended_us: int
+    units: int
+    done: int
+    failed: int
+    spend_nano: int
+    waste_nano: int
+    busy_us: int
+    steps: str
+
+
+class DeleteRow(Row, frozen=True, gc=False, array_like=True, tag=20):
+    """A job was deleted: its rows go with the next checkpoint, what it cost stays here and in the sums.
+
+    Attributes:
+        job_id: Its number, which no other job gets.
+        shelved: Whether it was in the archive.
+        done: Units that got done.
+    """
+
+    seq: int
+    job_id: int
+    at_us: int
+    name: str
+    user: str
+    project: str
+    token: str
+    shelved: int
+    done: int
+    spend_nano: int
+    waste_nano: int
+    busy_us: int
+    reason: str
+    who: str
+
+
 AnyRow = (
     JobRow
     | StepRow
@@ -296,5 +356,7 @@ AnyRow = (
     | StepEditRow
     | PolicyRow
     | SeenRow
+    | ShelfRow
+    | DeleteRow
     | CheckpointRow
 )

@@ -21,9 +21,10 @@ from farm.core.work import Holder
 from farm.model.policy import Policy
 
 if TYPE_CHECKING:
+    from farm.core.attempts import Attempt
     from farm.core.rows import PolicyRow
     from farm.core.state import Farm
-    from farm.core.work import Attempt, Job, Step
+    from farm.core.work import Job, Step
 
 #: Weight of a charge at the origin of time.
 UNIT = 1 << 20
@@ -398,5 +399,8 @@ def load(farm: Farm, saved: dict[str, Any]) -> None:
         account = user_account(farm, project, name)
         account.level, account.credit = int(level), int(credit)
         account.used, account.number = used, number
+    # In the order in which they were made, also those of jobs that are no longer in memory.
+    farm.projects = {name: farm.projects[name] for name, *_ in saved["projects"]}
+    farm.users = {(project, name): farm.users[project, name] for project, name, *_ in saved["users"]}
     set_figures(farm)
     requeue_all(farm)

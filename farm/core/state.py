@@ -2,7 +2,8 @@
 
 What belongs here: the data and the small operations that keep fields of one object agreeing.  What
 may not: decisions.  Comments above the attributes say which must agree (``farm.core.invariants``
-checks them).  Jobs, steps and attempts are in ``farm.core.work`` and named here too.
+checks them).  Jobs and steps are in ``farm.core.work``, attempts in ``farm.core.attempts``; both are
+named here too.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from farm.core.attempts import Attempt, LostAttempt, VerifyRequest
 from farm.core.due import Due
 from farm.core.order import Account, Entry
 from farm.core.shares import Limit
-from farm.core.work import Attempt, Holder, Job, LostAttempt, Shape, Step, UnitNote, VerifyRequest
+from farm.core.sums import Shelved
+from farm.core.work import Holder, Job, Shape, Step, UnitNote
 from farm.model.nodes import NodeFacts, NodeSettings
 from farm.model.policy import Policy
 from farm.model.resources import Resources
@@ -46,6 +49,8 @@ class Settings(msgspec.Struct, frozen=True):
     suspect_us: int = 15_000_000
     lost_us: int = 60_000_000
     chunk_target_us: int = 120_000_000
+    #: Jobs at rest for so long leave memory for the archive, 0 = never.
+    archive_after_us: int = 0
 
 
 class NodeClass:
@@ -227,6 +232,8 @@ class Farm:
         #: What falls due when; not stored.
         self.due = Due()
         self.checkpoint_seq = 0
+        #: What jobs that are archived or deleted cost (``farm.core.shelves``).
+        self.shelved = Shelved()
 
     def next_seq(self) -> int:
         """The next number of the one order all rows share."""

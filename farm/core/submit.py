@@ -14,6 +14,9 @@ from farm.model.frames import FrameRange
 from farm.model.jobs import JobSpec, StepSpec
 
 
+_NOTHING_CHANGES = "nothing of it will change: leave it out"
+
+
 def on_submit(farm: Farm, event: SubmitEvent, out: Outcome) -> None:
     """Stores a job.  A token that is known gives the same job back.
 
@@ -86,11 +89,13 @@ def check_other_jobs(farm: Farm, spec: JobSpec) -> None:
             path = f"steps[{index}].after[{need_index}]"
             job = farm.jobs.get(number)
             if job is None:
+                if 0 < number < farm.next_job:
+                    raise JobFileError(
+                        f"J{number} is archived or deleted", f"{path}.job", hint=_NOTHING_CHANGES
+                    )
                 raise JobFileError(f"there is no job J{number}", f"{path}.job")
             if job.archived:
-                raise JobFileError(
-                    f"J{number} is archived", f"{path}.job", hint="nothing of it will change: leave it out"
-                )
+                raise JobFileError(f"J{number} is archived", f"{path}.job", hint=_NOTHING_CHANGES)
             steps = needed_steps(farm, job, need)
             if not steps:
                 names = ", ".join(other.spec.name for other in job.steps)

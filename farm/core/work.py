@@ -1,34 +1,31 @@
-"""Work as the core sees it: jobs, steps with their units, attempts, and the heaps they wait in.
+"""Work as the core sees it: jobs, steps with their units, and the heaps they wait in.
 
 What belongs here: the data and the small operations that keep fields of one object agreeing.  What may not:
-decisions, and anything of nodes.  ``farm.core.state`` puts it together with the nodes; import from there.
+decisions, and anything of nodes.  What steps wait for is in ``farm.core.needs``, what runs in
+``farm.core.attempts``.  ``farm.core.state`` puts it together with the nodes; import from there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from farm.core.needs import CANCELED, QUEUED, Edge
 from farm.core.order import Account, Entry, Line, Queue
 from farm.core.pace import Pace
 from farm.model.frames import FrameRange
 from farm.model.jobs import AfterSpec, JobSpec, StepSpec
 from farm.model.outputs import PictureSpec
 from farm.model.resources import Resources
-from farm.model.states import AttemptKind, UnitState, WorkState, shown_state
+from farm.model.states import UnitState, WorkState, shown_state
 
 if TYPE_CHECKING:
+    from farm.core.attempts import Attempt
     from farm.core.chunks import Crew
     from farm.core.sequence import Sequence
-    from farm.core.state import Farm, Node
-
-BLOCKED, QUEUED, RUNNING = (state.value for state in (UnitState.BLOCKED, UnitState.QUEUED, UnitState.RUNNING))
-DONE, FAILED = UnitState.DONE.value, UnitState.FAILED.value
-SKIPPED, CANCELED = UnitState.SKIPPED.value, UnitState.CANCELED.value
-_NOTHING: frozenset[int] = frozenset()
-CANCELED = UnitState.CANCELED.value
+    from farm.core.state import Farm
 
 
 class UnitNote(msgspec.Struct):
@@ -105,10 +102,6 @@ class Shape:
     def head(self) -> Entry | None:
         """The first entry in order, or None."""
         return self.queue.head()
-
-
-#: Shared by all attempts that hold none: never written to.
-_NO_TOKENS: dict[str, int] = {}
 
 
 class Holder:
@@ -212,136 +205,6 @@ class Job:
     def step(self, name: str) -> Step | None:
         """Step of that name."""
         return next((step for step in self.steps if step.spec.name == name), None)
-
-
-class Edge:
-    """One step waits for another: as a whole, or frame by frame.
-
-    Attributes:
-        need, waiter: Who is waited for, who waits.
-        by_frame: Frame f of the waiter waits for frame f + ``offset`` of the need only.
-        on_failure: What ``need`` failing or being canceled for good means, see ``AfterSpec``.
-        good: By state of a unit of the need: whether it satisfies.
-        gives_up: Whether what waits is skipped or canceled when the need fails.
-        met: Of an edge as a whole: whether it is satisfied, as far as the waiter was told.
-    """
-
-    __slots__ = (
-        "_frames",
-        "_shift",
-        "by_frame",
-        "gives_up",
-        "good",
-        "met",
-        "need",
-        "offset",
-        "on_failure",
-        "waiter",
-    )
-
-    def __init__(self, need: Step, waiter: Step, spec: AfterSpec) -> None:
-        self.need = need
-        self.waiter = waiter
-        self.by_frame = spec.frames
-        self.offset = spec.offset
-        self.on_failure = spec.on_failure
-        going_on = spec.on_failure == "go"
-        self.good = bytes(
-            state in (DONE, SKIPPED) or (going_on and state in (FAILED, CANCELED)) for state in range(7)
-        )
-        self.gives_up = spec.on_failure in ("skip", "cancel")
-        self.met = False
-        self._frames: tuple[FrameRange | None, FrameRange | None] = (None, None)
-        #: Unit u of the waiter waits for unit u + shift of the need; None = only the frames tell.
-        self._shift: int | None = None
-
-    def holds(self) -> bool:
-        """Whether the need as a whole satisfies now."""
-        counts = self.need.counts
-        if self.on_failure == "go":
-            return not (counts[BLOCKED] or counts[QUEUED] or counts[RUNNING])
-        return counts[DONE] + counts[SKIPPED] + self.need.left_out == self.need.units
-
-    def lost(self) -> bool:
-        """Whether anything of the need failed or was canceled for good."""
-        counts = self.need.counts
-        return bool(counts[FAILED] or counts[CANCELED] > self.need.left_out)
-
-    def fails_at(self, there: int) -> bool:
-        """Whether a unit of the need failed or was canceled for good."""
-        state = self.need.state[there]
-        return state == FAILED or (state == CANCELED and self.need.is_wanted(there))
-
-    def good_at(self, there: int) -> bool:
-        """Whether a unit of the need satisfies: it ended well, or nobody wants it any more."""
-        state = self.need.state[there]
-        return bool(self.good[state]) or (state == CANCELED and not self.need.is_wanted(there))
-
-    def met_for(self, unit: int) -> bool:
-        """Whether it is satisfied for a unit of the waiter."""
-        if not self.by_frame:
-            return self.met
-        there = self.need_unit(unit)
-        return there is None or self.good_at(there)
-
-    def told(self, unit: int) -> str:
-        """What it waits for on behalf of a unit of the waiter, in words; "" when it is satisfied."""
-        if self.met_for(unit):
-            return ""
-        need = self.need
-        there = self.need_unit(unit) if self.by_frame else None
-        frame = need.frame_of(there) if there is not None else None
-        return f"waits for {need.address}" if frame is None else f"waits for frame {frame} of {need.address}"
-
-    def shift(self) -> int | None:
-        """What is added to a unit of the waiter to get the one it waits for; None = only frames tell.
-
-        Worked out again when frames were added to either step.
-        """
-        need, waiter = self.need.frames, self.waiter.frames
-        if self._frames[0] is not need or self._frames[1] is not waiter:
-            self._frames = (need, waiter)
-            self._shift = None
-            if need is not None and waiter is not None and need.is_single_run and waiter.is_single_run:
-                (there,), (here,) = need.runs, waiter.runs
-                units, rest = divmod(here.first + self.offset - there.first, there.step)
-                if there.step == here.step and not rest:
-                    self._shift = units
-        return self._shift
-
-    def need_unit(self, unit: int) -> int | None:
-        """The unit of the need that a unit of the waiter waits for, by frame; None = there is none."""
-        shift = self.shift()
-        if shift is None:
-            return _unit_of(self.need.frames, self.waiter.frames, unit, self.offset)
-        there = unit + shift
-        return there if 0 <= there < self.need.units else None
-
-    def waiter_unit(self, unit: int) -> int | None:
-        """The unit of the waiter that waits for a unit of the need, by frame; None = there is none."""
-        shift = self.shift()
-        if shift is None:
-            return _unit_of(self.waiter.frames, self.need.frames, unit, -self.offset)
-        here = unit - shift
-        return here if 0 <= here < self.waiter.units else None
-
-    def mask(self) -> bytes:
-        """By unit of the waiter: 1 where the edge (by frame) is satisfied, else 0."""
-        total, shift = self.waiter.units, self.shift()
-        if shift is None or self.need.left_out:
-            return bytes(self.met_for(unit) for unit in range(total))
-        good = bytes(self.need.state.translate(self.good + bytes(249)))
-        low = min(total, max(0, -shift))
-        high = max(low, min(total, len(good) - shift))
-        return b"\1" * low + good[low + shift : high + shift] + b"\1" * (total - high)
-
-
-def _unit_of(to: FrameRange | None, of: FrameRange | None, unit: int, offset: int) -> int | None:
-    """The unit in ``to`` whose frame is that of ``unit`` in ``of`` plus ``offset``."""
-    if to is None or of is None:
-        return None
-    frame = of.frame_at(unit) + offset
-    return to.index_of(frame) if frame in to else None
 
 
 class Step:
@@ -632,107 +495,3 @@ class Step:
             self.tries = bytearray(self.units)
         self.tries[unit] = min(255, self.tries[unit] + 1)
         return self.tries[unit]
-
-
-class Attempt:
-    """Units leased to a node.  ``open`` are those it still owes a result for.
-
-    ``dropped`` units were taken from it (cancelled, rendered again elsewhere) but may still be rendering
-    there: they are parked in the step until the attempt is closed.
-    """
-
-    __slots__ = (
-        "asked_back",
-        "charge_nano",
-        "charged",
-        "cores",
-        "disk_mib",
-        "dropped",
-        "gpus",
-        "id",
-        "kind",
-        "limits",
-        "no",
-        "node",
-        "nonce",
-        "open",
-        "ram_mib",
-        "rate",
-        "share_ppm",
-        "started_us",
-        "step",
-        "tokens",
-        "units",
-        "useful_us",
-        "verify",
-        "wasted",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        no: int,
-        nonce: int,
-        kind: AttemptKind,
-        step: Step,
-        node: Node,
-        units: tuple[int, ...],
-    ) -> None:
-        self.id = number
-        self.no = no
-        self.nonce = nonce
-        self.kind = kind
-        self.step = step
-        self.node = node
-        self.open = dict.fromkeys(units)
-        self.dropped: set[int] = set()
-        self.units = units
-        self.cores = 0
-        self.ram_mib = 0
-        self.disk_mib = 0
-        self.tokens: dict[str, int] = _NO_TOKENS
-        self.limits: tuple[tuple[str, int], ...] = ()
-        #: Core-ppm it holds, core-milliseconds charged to the accounts at the lease.
-        self.rate = 0
-        self.charged = 0
-        self.gpus: tuple[int, ...] = ()
-        self.share_ppm = 1
-        self.charge_nano = 0
-        self.started_us = 0
-        self.useful_us = 0
-        self.wasted = False
-        #: Units its agent was asked to give back unless begun (not stored: after a restart it may be asked
-        #: again).
-        self.asked_back: frozenset[int] = _NOTHING
-        self.verify: VerifyRequest | None = None
-
-    @property
-    def user(self) -> str:
-        """Whose work it is: whose cap it counts for, who judges its node."""
-        return self.step.job.user
-
-    @property
-    def address(self) -> str:
-        """``J12/beauty@7``."""
-        return f"{self.step.address}@{self.no}"
-
-
-class VerifyRequest(msgspec.Struct):
-    """Existing files to verify: for ``mark-done`` by a user, or to ``skip`` what is already there."""
-
-    id: int
-    step_id: int
-    units: tuple[int, ...]
-    purpose: str
-    who: str
-    leased: bool = False
-
-
-class LostAttempt(NamedTuple):
-    """What is remembered of an attempt that ended without its agent's word."""
-
-    step_id: int
-    no: int
-    nonce: int
-    node_id: int
-    units: tuple[int, ...]

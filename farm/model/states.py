@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 
-from farm.model.errors import IllegalMove
-
 
 class UnitState(IntEnum):
     """State of one unit; the value is its byte in a step's state map."""
@@ -60,15 +58,6 @@ MARK_DONE_MOVES: frozenset[tuple[UnitState, UnitState]] = frozenset(
 
 #: States in which a unit satisfies what depends on it.
 SATISFIES = frozenset({_D, _S})
-#: States from which nothing more happens by itself.
-FINAL = frozenset({_D, _F, _S, _C})
-
-
-def check_move(old: UnitState, new: UnitState, *, mark_done: bool = False) -> None:
-    """Raises IllegalMove unless ``old -> new`` is in the table."""
-    if (old, new) in LEGAL_MOVES or (mark_done and (old, new) in MARK_DONE_MOVES):
-        return
-    raise IllegalMove(f"a {old.word} unit cannot become {new.word}")
 
 
 class WorkState(StrEnum):

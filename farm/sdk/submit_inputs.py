@@ -2,6 +2,9 @@
 
 What belongs here: the words of ``farm submit`` and ``farm run`` turned into one ``JobSpec``.  What must
 not: argument parsing (``farm.cli.inputs``) and checking the job (``farm.sdk.jobfile``).
+
+Long because every kind of input is a few lines of its own, and what one implies for the other (a film after
+its frames, a grade before it) must be read in one place.
 """
 
 from __future__ import annotations

@@ -108,6 +108,7 @@ def judge(chaos: Chaos) -> Verdict:
     verdict.figures["executions"] = len(executions)
     verdict.figures["executions beyond the needed"] = len(executions) - frames - retries
     _judge_money(chaos, before, verdict)
+    _judge_logs(house, verdict)
     house.restart_broker()
     again = chaos.patiently(chaos.rows)
     for task in chaos.tasks:
@@ -144,6 +145,14 @@ def _busy(chaos: Chaos) -> Iterable[str]:
                 ((count,),) = outbox.execute(f"SELECT count(*) FROM {table}")
                 if count:
                     yield f"the outbox of {name} holds {count} entries in {table}"
+
+
+def _judge_logs(house: ChaosHouse, verdict: Verdict) -> None:
+    """No thread of broker or agents ended by an error nobody foresaw, whatever was done to them."""
+    for path in sorted(house.logs.glob("*.log")):
+        text = path.read_text("utf-8", "replace")
+        at = text.find("Traceback (most recent call last)")
+        verdict.must(at < 0, f"{path.name}: {text[at : at + 3000]}")
 
 
 # -- the database ------------------------------------------------------------------------------------

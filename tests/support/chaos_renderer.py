@@ -5,8 +5,8 @@ the farm.  What it may not know: the farm's packages; it runs with ``python -I -
 milliseconds.
 
 A line is ``frame attempt's-folder pid mark``, appended in one write before anything else happens.  The file
-holds ``frame address mark`` as text, or as the comment of a small PNG.  Every hundredth execution, by frame
-and attempt, takes SLOW_S, so that it outlives its agent's lease when that is cut off; the next one does not.
+holds ``frame address mark`` as text, or as the comment of a small PNG.  Now and then an execution takes
+SLOW_S, so that it outlives its lease when its agent is cut off; which one follows from frame and attempt.
 """
 # pathlib costs more to import than all else here:
 # ruff: noqa: PTH119, PTH120, PTH123
@@ -19,7 +19,8 @@ import sys
 import time
 import zlib
 
-SLOW_EVERY = 100
+#: One of so many executions is slow.
+SLOW_EVERY = 40
 #: Begins the words in a file by which it is known again.
 WORD = "chaos"
 

@@ -1,4 +1,4 @@
-"""Why is it not running?  Every verdict is put to the test: what it blames does keep work away, its cure cures."""
+"""Why is it not running?  Every verdict is tested: what it blames does keep work away, its cure cures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farm.core import explain
+from farm.core import explain, idle
 from farm.core.events import PolicyEvent
 from farm.core.explain import Answer
 from farm.core.outcome import LeaseCommand
@@ -209,16 +209,16 @@ def test_back_off_says_how_long() -> None:
 def test_why_a_node_is_idle() -> None:
     rig = Rig()
     node = rig.join("a", 2)
-    answer = explain.why_idle(rig.core.farm, rig.node(node), rig.now_us)
-    assert answer.reason == "nothing waits in the farm"
+    answer = idle.why_idle(rig.core.farm, rig.node(node), rig.now_us)
+    assert answer.reason == "is idle: nothing waits in the farm"
     rig.submit(step(frames="1", resources=Resources(cores=1, gpus=1)), force=True)
-    answer = explain.why_idle(rig.core.farm, rig.node(node), rig.now_us)
-    assert answer.work == (("J1/beauty", "a has 0 GPUs, not 1", "farm set J1/beauty resources.gpus=0"),)
+    answer = idle.why_idle(rig.core.farm, rig.node(node), rig.now_us)
+    assert answer.work == (("J1/beauty", "a has 0 GPUs, not 1", ""),)
     rig.act("pause", "J1")
-    answer = explain.why_idle(rig.core.farm, rig.node(node), rig.now_us)
-    assert answer.reason == "nothing waits in the farm (0 frames are blocked by others, 1 jobs are paused)"
+    answer = idle.why_idle(rig.core.farm, rig.node(node), rig.now_us)
+    assert answer.reason == "is idle: nothing waits in the farm (1 job is paused)"
     rig.node_act("node-drain", node, "fan")
-    assert explain.why_idle(rig.core.farm, rig.node(node), rig.now_us).reason == "is drained (fan)"
+    assert idle.why_idle(rig.core.farm, rig.node(node), rig.now_us).reason == "is drained (fan)"
 
 
 @settings(max_examples=40, deadline=None)

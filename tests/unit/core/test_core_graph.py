@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from farm.core import invariants
+from farm.core.attempts import LostAttempt
 from farm.core.core import Core
 from farm.core.events import DispatchEvent
 from farm.core.graph import Entry, read_graph, write_graph
-from farm.core.work import LostAttempt, UnitNote
+from farm.core.work import UnitNote
 from farm.model.nodes import NodeFacts
 from farm.model.states import NodeState
 from tests.support.core_rig import Rig, step

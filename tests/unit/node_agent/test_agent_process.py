@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from pathlib import Path
@@ -73,6 +74,18 @@ def test_work_is_done_over_encrypted_lines_and_sigterm_gives_back_what_runs(tmp_
         secret = broker.agent_pair.secret
         assert secret not in agent.text()
         assert lease.attempt in broker.ended_logs
+
+
+def test_a_signal_that_another_thread_gets_ends_it_too(tmp_path: Path) -> None:
+    """The kernel chooses the thread: that of an agent just thawed is as a rule not the one that waits."""
+    with SocketBroker() as broker, AgentProcess(broker.options(tmp_path)) as agent:
+        broker.wait_for(lambda: broker.beats, "the first heartbeat")
+        pid = agent.process.pid
+        other = max(int(entry.name) for entry in Path(f"/proc/{pid}/task").iterdir())
+        assert other != pid
+        assert ctypes.CDLL(None, use_errno=True).tgkill(pid, other, int(signal.SIGTERM)) == 0
+        assert agent.process.wait(20) == 0
+        broker.wait_for(lambda: broker.byes, "a goodbye")
 
 
 def test_after_kill_9_nothing_runs_and_the_next_start_reports_it(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from farm.protocol.codec import bulk_in_codec
 from node_agent import smalllogs
 from node_agent.logs import REMEMBER_BYTES, LogSpool
 from node_agent.smalllogs import SUFFIX, SmallLogs, read_shelf
-from node_agent.uploads import WHOLE_BYTES, WINDOW, Uploader
+from node_agent.uploads import REFUSALS, WHOLE_BYTES, WINDOW, Uploader
 from tests.support.agent_rig import FakeLine, wait_until
 
 PATIENCE_S = 20.0
@@ -219,6 +219,34 @@ def test_a_log_refused_in_a_parcel_is_sent_again_by_itself(tmp_path: Path) -> No
         keeper.answer = True
         wait_until(lambda: uploader.waiting() == 0, "the refused one is sent again")
     assert keeper.logs == {1: b"frame 1\n", 2: b"frame 2\n"}
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_log_that_is_not_taken_at_all_is_given_up_and_others_go_on(tmp_path: Path, ended: bool) -> None:
+    """As when the farm knows no such lease (any more): it answers with a size below zero."""
+    keeper = Keeper()
+    keeper.answer = False
+    with Running(tmp_path / "logs", keeper) as uploader:
+        spool = uploader.open_log(12, "beauty", 1, 1)
+        spool.append(bytes(WHOLE_BYTES + 1))
+        if ended:
+            spool.close()
+            uploader.log_ended(1)
+        for _ in range(REFUSALS):
+            wait_until(lambda: keeper.waiting, "it is sent")
+            keeper.waiting.clear()
+            keeper.line.push(LogAckMsg(1, -1, "this attempt was not leased to this key"))
+        keeper.answer = True
+        other = uploader.open_log(12, "beauty", 2, 2)
+        other.append(b"frame 2\n")
+        other.close()
+        uploader.log_ended(2)
+        wait_until(lambda: 2 in keeper.ended, "the other log is sent")
+        if not ended:
+            spool.close()
+            uploader.log_ended(1)
+        wait_until(lambda: uploader.waiting() == 0, "the refused one is given up")
+        assert keeper.logs[2] == b"frame 2\n"
 
 
 def test_never_more_pieces_fly_than_a_broker_answers(tmp_path: Path) -> None:
