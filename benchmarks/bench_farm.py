@@ -324,13 +324,17 @@ def run_agents(
     poller = zmq.Poller()
     agents: dict[Any, _Agent] = {}
     codec = agent_codec()
-    for number, pair in enumerate(pairs):
-        socket = client_socket(context, control, pair, public)
-        socket.setsockopt(zmq.SNDTIMEO, 30_000)
-        agents[socket] = _Agent(socket, PeerSession(codec, _hello(number, slots)))
-        poller.register(socket, zmq.POLLIN)
-    for agent in agents.values():
-        agent.socket.send(agent.session.greet())
+    for start in range(0, len(pairs), 100):
+        # A few at a time: what all at once cost is another benchmark.
+        fresh = []
+        for number, pair in enumerate(pairs[start : start + 100], start):
+            socket = client_socket(context, control, pair, public)
+            socket.setsockopt(zmq.SNDTIMEO, 30_000)
+            agents[socket] = agent = _Agent(socket, PeerSession(codec, _hello(number, slots)))
+            poller.register(socket, zmq.POLLIN)
+            fresh.append(agent)
+        for agent in fresh:
+            agent.socket.send(agent.session.greet())
     poller.register(pipe.fileno(), zmq.POLLIN)
     waits_ms: list[float] = []
     clock_s, clock_ns = time.perf_counter, time.perf_counter_ns

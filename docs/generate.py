@@ -264,15 +264,16 @@ def metrics_page() -> str:
         [
             NOTE.format(source="farm.broker.metric_names"),
             "# Metrics\n",
-            "`farm broker --metrics-port 7463` (option `metrics_port`) serves these figures to Prometheus at "
-            "`/metrics`, in plain HTTP and without a password, on the address the broker listens on. It is off "
-            "by default. Keep the port on a network you trust, or listen on 127.0.0.1 and scrape there.\n",
-            "`deploy/prometheus/` has a scrape configuration and alert rules to begin with, `deploy/grafana/` "
-            "a dashboard.\n",
+            "`farm broker --metrics-port 7463` (option `metrics_port`) serves these figures to Prometheus "
+            "at `/metrics`, in plain HTTP and without a password, on the address the broker listens on. It "
+            "is off by default. Keep the port on a network you trust, or listen on 127.0.0.1 and scrape "
+            "there.\n",
+            "`deploy/prometheus/` has a scrape configuration and alert rules to begin with, "
+            "`deploy/grafana/` a dashboard.\n",
             "Figures are gathered when somebody asks, at most once a second; dispatch never waits for HTTP. "
-            "Counters begin at zero when the broker starts, except those of money, which go on (`waste_usd` and "
-            "`waste_seconds` count from the start). A frame is any unit of a step. Units are seconds, bytes and "
-            "USD. What begins with `overcrank_process_` is about the broker's process.\n",
+            "Counters begin at zero when the broker starts, except those of money, which go on (`waste_usd` "
+            "and `waste_seconds` count from the start). A frame is any unit of a step. Units are seconds, "
+            "bytes and USD. What begins with `overcrank_process_` is about the broker's process.\n",
             table(("name", "kind", "by", "meaning"), rows),
         ]
     )

@@ -353,10 +353,11 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
     Situation(
         "It failed on the only free node",
-        "A frame that failed goes to another node while there is one that can take it, even if that one "
-        "is busy.",
+        "A frame that failed goes to another node while there is one that can take it, even if that one is "
+        "busy.",
         _avoided,
-        "Wait for the other node. `farm retry J1/command/7` begins its tries anew, on any node.",
+        "Wait for the other node, or raise the job's priority so that it is next there. Once ws-1 is mended, "
+        "`farm cancel J1/command/7` and `farm retry J1/command/7` give it all its tries anew, there too.",
     ),
     Situation(
         "No licence at the licence server",
@@ -386,12 +387,12 @@ SITUATIONS: tuple[Situation, ...] = (
     ),
 )
 
-HEAD = """<!-- Made by docs/why_situations.py, which makes every situation on a farm; change that, not this. -->
+HEAD = """<!-- Made by docs/why_situations.py, which makes each situation on a farm; change that. -->
 
 # Why does it wait, why did it fail, why is a node idle?
 
-`farm why` answers with the very tests the scheduler decides by, so it cannot be of another opinion. Ask it of a
-job (`farm why J12`), a step (`farm why J12/beauty`), frames (`farm why J12/beauty/17-20`) or a node
+`farm why` answers with the very tests the scheduler decides by, so it cannot be of another opinion. Ask it of
+a job (`farm why J12`), a step (`farm why J12/beauty`), frames (`farm why J12/beauty/17-20`) or a node
 (`farm why --node ws-07`); `--json` for scripts.
 
 An answer has, for each step:
@@ -400,8 +401,8 @@ An answer has, for each step:
 - what holds it, most important first, and after `->` what would help;
 - for work that waits, every node of the farm in groups, those nearest to taking it first:
   `NODES: reason -> cure`;
-- when it is expected to start. No line about it means that it stands still until somebody acts, or that nobody
-  can tell.
+- when it is expected to start. No line about it means that it stands still until somebody acts, or that
+  nobody can tell.
 
 Every answer below was printed by the real command on a farm in that situation.
 """

@@ -192,6 +192,7 @@ class LogSpool:
                 self._write_tail()
                 if footer:
                     self._write_note(footer)
+                self._write_notes()
                 if self._fd < 0:
                     self._shelve()
                 self._closed = True
@@ -290,6 +291,8 @@ class LogSpool:
             self._write(data)
 
     def _write(self, data: bytes) -> None:
+        if self._notes:
+            self._write_notes()
         if self._fd < 0:
             assert self._text is not None
             if self._size + len(data) <= REMEMBER_BYTES or self.trouble:

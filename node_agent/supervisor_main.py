@@ -32,6 +32,8 @@ same interpreter, and it costs a third of JSON).
          {"op": "spawned", "id", "pid"} | {"op": "spawn_failed", "id", "errno", "text"}
          (to a spawn that does not wait "spawned" comes a moment later, and not at all if it ended before)
          {"op": "exited", "id", "pid", "returncode", "max_rss_kib", "user_s", "sys_s", "leftovers"}
+
+Long because it is run as one file, by its path, and may import nothing of ours.
 """
 # pathlib costs more to import than all else here, and the path must be set before our own import:
 # ruff: noqa: PTH100, PTH120, E402

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 
 from farm.broker.book import KEY_LENGTH, LeaseBook
+from farm.broker.broom import Broom
 from farm.broker.bulk import BulkThread
 from farm.broker.keydesk import KeyDesk
 from farm.broker.loop import Loop
@@ -174,15 +175,19 @@ class Broker:
             state.recorder = Recorder(core, places.state / "recordings", state.watch)
             stack.callback(state.recorder.close)
             state.apply(RestartEvent(now_us, int(options.restart_grace_s * 1e6)))
-            bulk = BulkThread(
-                link.bulk,
-                keyring,
-                book,
-                LogStore(places.logs, cap=options.log_cap_bytes + LOG_MARGIN),
-                PreviewStore(places.previews),
-            )
+            logs = LogStore(places.logs, cap=options.log_cap_bytes + LOG_MARGIN)
+            previews = PreviewStore(places.previews)
+            broom = Broom(places.logs, places.previews)
+            broom.start()
+            stack.callback(broom.stop)
+            bulk = BulkThread(link.bulk, keyring, book, logs, previews)
+            bulk.on_aside = broom.sweep
             bulk.start()
             stack.callback(bulk.stop)
+            state.on_deleted = bulk.remove
+            for number in core.farm.shelved.clearing:
+                # Deleted just before the broker ended: what it left on disk may still be there.
+                bulk.remove(number)
             loop = Loop(state, link, tick_s=self._tick_s or max(0.01, options.heartbeat_s / 8))
             if options.metrics_port:
                 self._serve_metrics(stack, state, loop)
@@ -255,6 +260,7 @@ def _settings(options: BrokerOptions) -> Settings:
         suspect_us=int(options.suspect_s * 1e6),
         lost_us=int(options.lost_s * 1e6),
         chunk_target_us=int(options.chunk_target_s * 1e6),
+        archive_after_us=int(options.archive_after_days * 86_400e6),
     )
 
 

@@ -66,6 +66,12 @@ class LeaseBook:
                 return None
             return self._keys[numbers[no]] or None
 
+    def forget(self, job: int) -> None:
+        """Forgets a job: nothing of it is let in any more."""
+        with self._lock:
+            for where in [where for where in self._steps if where[0] == job]:
+                self._held -= len(self._steps.pop(where))
+
     def _take_unread(self) -> None:
         rows, self._unread = self._unread, []
         for lease in self._read(rows):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from farm.broker.book import LeaseBook
@@ -86,6 +87,10 @@ class Logs(Protocol):
         """A page."""
         ...
 
+    def set_aside(self, job: int) -> bool:
+        """Takes all logs of a job out of the way at once; somebody else removes them."""
+        ...
+
     def close(self) -> None:
         """Closes open files."""
         ...
@@ -100,6 +105,10 @@ class Previews(Protocol):
 
     def get(self, job: int, step: str, unit: int) -> bytes:
         """The newest preview of a unit, empty when there is none."""
+        ...
+
+    def set_aside(self, job: int) -> bool:
+        """Takes all previews of a job out of the way at once; somebody else removes them."""
         ...
 
 
@@ -120,6 +129,25 @@ class BulkThread(threading.Thread):
         self._stopping = False
         #: Messages of whole logs that this drain brought: who sent it, with which key.
         self._whole: list[tuple[bytes, str, LogsPutMsg]] = []
+        #: Jobs that were deleted.
+        self._deleted: deque[int] = deque()
+        #: Called (in this thread) when something of theirs was set aside.
+        self.on_aside: Callable[[], None] = lambda: None
+
+    def remove(self, job: int) -> None:
+        """A job was deleted, and no key may write to it any more: its logs and previews go (any thread)."""
+        self._deleted.append(job)
+        self._waker.wake()
+
+    def _set_aside(self) -> None:
+        while self._deleted:
+            job = self._deleted.popleft()
+            for kept in (self._logs, self._previews):
+                try:
+                    if kept.set_aside(job):
+                        self.on_aside()
+                except (OvercrankError, OSError) as error:
+                    log.error("removing-failed job=J%d reason=%s", job, error)
 
     def stop(self) -> None:
         """Ends the thread and waits for it; the socket is free afterwards."""
@@ -146,6 +174,9 @@ class BulkThread(threading.Thread):
                 if answer is not None:
                     send_nowait(self._socket, routing_id, encode(answer))
             self._keep_whole()
+            if self._deleted:
+                self._set_aside()
+        self._set_aside()
 
     def _keep_whole(self) -> None:
         """Keeps the whole logs that waited, with one flush for all, and answers for them."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from farm.broker.routes import Routes
 from farm.broker.state import BrokerState
 from farm.core.events import CheckpointEvent, DispatchEvent, TickEvent
+from farm.core.shelves import is_due
 from farm.model.errors import PeerError
 from farm.protocol.bulk import JoinRefusedMsg
 from farm.protocol.codec import encode, join_in_codec
@@ -35,6 +36,12 @@ TICK_S = 0.25
 CHECKPOINT_ROWS = 20_000
 #: Rows after which one is written however busy it is.
 CHECKPOINT_FORCED = 50_000
+
+
+#: A look whether a job is due for the archive, or a deleted one still in the store, at least this often.
+ARCHIVE_EVERY_S = 3600.0
+#: ... and at most this often.
+ARCHIVE_LEAST_S = 1.0
 
 
 class Loop:
@@ -62,6 +69,7 @@ class Loop:
         self._tick_us = int(tick_s * 1e6)
         self._clock_us = clock_us
         self._next_tick_us = 0
+        self._archive_us = 0
         farm = state.core.farm
         self._rows_since_checkpoint = farm.seq - farm.checkpoint_seq
         self.waker = Waker()
@@ -146,6 +154,12 @@ class Loop:
         s.publisher.flush(now_us)
         s.outbound.flush(s.agents, self._send)
         rows = self._rows_since_checkpoint
+        if now_us >= self._archive_us and not taken:
+            self._archive_us = now_us + self._archive_every_us()
+            if is_due(s.core.farm, now_us):
+                # A farm that is quiet for weeks writes no other checkpoint.
+                rows = CHECKPOINT_FORCED
+                self._archive_us = now_us + int(ARCHIVE_LEAST_S * 1e6)
         if rows >= CHECKPOINT_ROWS and (not taken or rows >= CHECKPOINT_FORCED):
             s.apply(CheckpointEvent(now_us))
             self._commit_and_send()
@@ -157,6 +171,11 @@ class Loop:
                 # More of it follows at once when nothing else is to be done.
                 taken += metrics.answer(s)
         return taken
+
+    def _archive_every_us(self) -> int:
+        """How often jobs are looked through for the archive: a tenth of the time they may be at rest."""
+        after_s = self._s.core.farm.settings.archive_after_us / 1e6
+        return int(max(ARCHIVE_LEAST_S, min(ARCHIVE_EVERY_S, after_s / 10 or ARCHIVE_EVERY_S)) * 1e6)
 
     def _place(self, now_us: int) -> None:
         """Places work on all free agents, once for everything the drain brought."""

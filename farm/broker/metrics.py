@@ -115,6 +115,9 @@ class Metrics:
         for job in farm.jobs.values():
             spent = sum(step.spend_nano for step in job.steps)
             self._spend[job.project] = self._spend.get(job.project, 0) + spent
+        for ledger in (farm.shelved.archived, farm.shelved.deleted):
+            for (project, _), sums in ledger.items():
+                self._spend[project] = self._spend.get(project, 0) + sums.spend_nano
 
     def on_wanted(self, wake: Callable[[], None]) -> None:
         """Sets what wakes the loop (from any thread)."""

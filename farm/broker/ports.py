@@ -7,14 +7,16 @@ from typing import Protocol
 
 import msgspec
 
-from farm.core.checkpoint import Stored
+from farm.core.checkpoint import ShelvedJob, Stored
 from farm.core.rows import (
     AnyRow,
     BulkRow,
+    DeleteRow,
     HistoryRow,
     JobStateRow,
     LeaseRow,
     ResultRow,
+    ShelfRow,
 )
 
 
@@ -79,6 +81,24 @@ class Store(Protocol):
 
     def job_states(self, job_id: int, limit: int) -> list[JobStateRow]:
         """Newest first."""
+        ...
+
+    # -- the archive --
+
+    def shelved(self, before: int, user: str, states: Sequence[str], limit: int) -> list[ShelfRow]:
+        """Jobs in the archive with a number below ``before`` (0 = all), newest first; "" and none = any."""
+        ...
+
+    def shelf(self, job_id: int) -> ShelfRow | None:
+        """What is kept of a job in the archive, None when it is not there."""
+        ...
+
+    def deleted(self, job_id: int) -> DeleteRow | None:
+        """What is kept of a job that was deleted, None when it was not."""
+        ...
+
+    def shelved_job(self, job_id: int) -> ShelvedJob | None:
+        """All of a job in the archive, but its history; None when it is not there."""
         ...
 
     # -- names, keys, invitations --

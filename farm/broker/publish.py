@@ -23,6 +23,7 @@ from farm.core.apply import units_of
 from farm.core.rows import (
     AnyRow,
     BulkRow,
+    DeleteRow,
     HistoryRow,
     JobRow,
     JobStateRow,
@@ -30,10 +31,11 @@ from farm.core.rows import (
     MeterRow,
     NodeRow,
     ResultRow,
+    ShelfRow,
     StepEditRow,
     StepRow,
 )
-from farm.core.state import Farm
+from farm.core.state import Farm, Job
 from farm.model.errors import CallError
 from farm.model.ids import parse_address
 from farm.protocol.client import DeltaMsg, SnapshotMsg, UnitDelta
@@ -63,6 +65,14 @@ class _Follower:
         self.units: dict[tuple[int, int], None] = {}
         self.resync = False
 
+    def lost_jobs(self, gone: tuple[int, ...]) -> tuple[str, ...]:
+        """Addresses of those of the jobs that left memory that it follows; it follows them no more."""
+        if not gone:
+            return ()
+        known = [number for number in gone if self.jobs_topic or number in self.job_units]
+        self.job_units.difference_update(gone)
+        return tuple(f"J{number}" for number in known)
+
 
 class Publisher:
     """Keeps what each following client has not been told yet.
@@ -90,6 +100,7 @@ class Publisher:
         self._jobs: dict[int, None] = {}
         self._nodes: dict[int, None] = {}
         self._gone: list[str] = []
+        self._gone_jobs: dict[int, None] = {}
         self._resync = False
         #: Node of each open attempt: a result does not name it.
         self._node_of: dict[int, int] = {}
@@ -158,6 +169,7 @@ class Publisher:
             self._jobs.clear()
             self._nodes.clear()
             self._gone.clear()
+            self._gone_jobs.clear()
             self._node_of.clear()
             self._told_us.clear()
             self._resync = False
@@ -168,12 +180,13 @@ class Publisher:
         """Takes note of what stored rows changed."""
         if not self._followers:
             return  # whoever comes gets a snapshot first
-        steps, farm = self._farm.steps, self._farm
+        farm = self._farm
         for row in rows:
             kind = type(row)
             if kind is ResultRow or kind is LeaseRow or kind is BulkRow:
-                job = steps[row.step_id].job  # type: ignore[union-attr]
-                self._jobs[job.id] = None
+                job = self._job_of(row.step_id)  # type: ignore[union-attr]
+                if job is not None:
+                    self._jobs[job.id] = None
                 if kind is LeaseRow:
                     self._node_of[row.id] = row.node_id  # type: ignore[union-attr]
                     self._nodes[row.node_id] = None  # type: ignore[union-attr]
@@ -182,11 +195,13 @@ class Publisher:
                     if node_id is not None:
                         self._nodes[node_id] = None
                 for follower in self._followers.values():
-                    if job.id in follower.job_units:
+                    if job is not None and job.id in follower.job_units:
                         self._note_units(follower, row)
             elif kind is StepEditRow:
                 # The map may have grown: whoever follows its units needs it whole.
-                job = steps[row.step_id].job  # type: ignore[union-attr]
+                job = self._job_of(row.step_id)  # type: ignore[union-attr]
+                if job is None:
+                    continue
                 self._jobs[job.id] = None
                 for follower in self._followers.values():
                     if job.id in follower.job_units:
@@ -195,6 +210,8 @@ class Publisher:
                 self._jobs[row.job_id] = None  # type: ignore[union-attr]
             elif kind is JobRow:
                 self._jobs[row.id] = None  # type: ignore[union-attr]
+            elif kind is ShelfRow or kind is DeleteRow:
+                self._gone_jobs[row.job_id] = None  # type: ignore[union-attr]
             elif kind is NodeRow:
                 if row.forgotten:  # type: ignore[union-attr]
                     self._gone.append(f"node:{row.id}")  # type: ignore[union-attr]
@@ -204,6 +221,11 @@ class Publisher:
             elif kind is HistoryRow and row.what.startswith("node "):  # type: ignore[union-attr]
                 # A node that falls silent or is heard again: there is no other row of it.
                 self._nodes.update(dict.fromkeys(farm.node_names.get(row.what[5:], ())))  # type: ignore[union-attr]
+
+    def _job_of(self, step_id: int) -> Job | None:
+        """The job of a step; None when it left memory in this very turn."""
+        step = self._farm.steps.get(step_id)
+        return step.job if step is not None else None
 
     def note_beat(self, node_id: int, now_us: int) -> None:
         """A node's heartbeat came; it is told of now and then, though no row says that it changed."""
@@ -235,13 +257,17 @@ class Publisher:
 
     def due_in_us(self, now_us: int) -> int | None:
         """When the next delta is due, None when there is nothing to tell."""
-        if not self._followers or not (self._jobs or self._nodes or self._resync):
+        if not self._followers or not self._news():
             return None
         return max(0, self._due_us - now_us)
 
+    def _news(self) -> bool:
+        """Whether there is anything to tell."""
+        return bool(self._jobs or self._nodes or self._gone or self._gone_jobs or self._resync)
+
     def flush(self, now_us: int) -> None:
         """Sends deltas if they are due."""
-        if not self._followers or now_us < self._due_us or not (self._jobs or self._nodes or self._resync):
+        if not self._followers or now_us < self._due_us or not self._news():
             return
         begun_ns = self._spent_ns()
         self._resync = False
@@ -249,8 +275,9 @@ class Publisher:
         jobs = self._job_rows(followers, now_us)
         nodes = self._node_rows(followers, now_us)
         all_jobs, all_nodes = tuple(jobs.values()), tuple(nodes)
-        gone = tuple(self._gone)
+        gone, gone_jobs = tuple(self._gone), tuple(self._gone_jobs)
         self._gone.clear()
+        self._gone_jobs.clear()
         for follower in followers:
             if follower.resync:
                 self._snapshot(follower, 0, now_us)
@@ -267,7 +294,7 @@ class Publisher:
                     jobs=shown,
                     nodes=all_nodes if follower.nodes_topic else (),
                     units=self._unit_deltas(follower),
-                    gone=gone if follower.nodes_topic else (),
+                    gone=(gone if follower.nodes_topic else ()) + follower.lost_jobs(gone_jobs),
                 ),
             )
         spent_us = (self._spent_ns() - begun_ns) // 1000
@@ -279,6 +306,7 @@ class Publisher:
             [
                 UnitDelta(steps[step_id].address, unit, steps[step_id].state[unit])
                 for step_id, unit in follower.units
+                if step_id in steps
             ]
         )
         follower.units.clear()
@@ -293,6 +321,7 @@ class Publisher:
         return {
             number: msgspec.Raw(encode(views.job_row(farm_jobs[number], now_us)))
             for number in sorted(_take(self._jobs))
+            if number in farm_jobs
         }
 
     def _node_rows(self, followers: list[_Follower], now_us: int) -> list[Any]:

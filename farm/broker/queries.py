@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, islice
 
 import farm
@@ -59,9 +59,10 @@ def answer(s: BrokerState, request: Request, role: Role, user: str) -> object:
         return _jobs(s, request)
     if isinstance(request, JobReq):
         check_allowed(role, "job", user=user, owner="")
-        job = s.views.find_job(request.job)
+        views = s.views_of(request.job)
+        job = views.find_job(request.job)
         return JobReply(
-            id=request.id, job=s.views.job_row(job, s.now_us), spec=job.source if request.spec else b""
+            id=request.id, job=views.job_row(job, s.now_us), spec=job.source if request.spec else b""
         )
     if isinstance(request, FramesReq):
         check_allowed(role, "frames", user=user, owner="")
@@ -101,21 +102,33 @@ def _page(limit: int, most: int) -> int:
 
 def _jobs(s: BrokerState, request: JobsReq) -> JobsReply:
     limit = _page(request.limit, 1000)
+    chosen = list(islice(_chosen_jobs(s, request), limit + 1))
     rows: list[JobRow] = []
-    more = False
-    jobs: Iterable[Job] = reversed(s.core.farm.jobs.values())
-    for job in jobs:
+    if request.archived:
+        # One more than a page of each, so that the page is right however they mix.
+        rows = s.archive.rows(request.before, request.user, request.states, limit + 1)
+        numbers = sorted([*(job.id for job in chosen), *(row.job for row in rows)], reverse=True)
+        last = numbers[limit - 1] if len(numbers) > limit else 0
+        rows = [row for row in rows if row.job >= last]
+        more = len(numbers) > limit
+        chosen = [job for job in chosen if job.id >= last]
+    else:
+        more = len(chosen) > limit
+    rows += [s.views.job_row(job, s.now_us) for job in chosen[:limit]]
+    rows.sort(key=lambda row: -row.job)
+    return JobsReply(id=request.id, jobs=tuple(rows), more=more)
+
+
+def _chosen_jobs(s: BrokerState, request: JobsReq) -> Iterator[Job]:
+    """Jobs in memory that are asked for, newest first."""
+    for job in reversed(s.core.farm.jobs.values()):
         if (request.before and job.id >= request.before) or (job.archived and not request.archived):
             continue
         if request.user and job.user != request.user:
             continue
         if request.states and job.shown().value not in request.states:
             continue
-        if len(rows) == limit:
-            more = True
-            break
-        rows.append(s.views.job_row(job, s.now_us))
-    return JobsReply(id=request.id, jobs=tuple(rows), more=more)
+        yield job
 
 
 def _frames(s: BrokerState, request: FramesReq) -> FramesReply:
@@ -126,12 +139,14 @@ def _frames(s: BrokerState, request: FramesReq) -> FramesReply:
     states = {_UNIT_WORDS[word] for word in request.states}
     skip, left, more = max(0, request.offset), limit, False
     steps = {}
-    for step, units in s.views.units_at(parse_address(request.address)):
+    address = parse_address(request.address)
+    views = s.views_of(address.job)
+    for step, units in views.units_at(address):
         page, found = _chosen(step, units, states, skip, left)
         skip = max(0, skip - found)
         more = more or (found > len(page) and left == len(page))
         left -= len(page)
-        steps[step.spec.name] = tuple(s.views.frame_rows(step, page, s.now_us))
+        steps[step.spec.name] = tuple(views.frame_rows(step, page, s.now_us))
     return FramesReply(id=request.id, steps=steps, more=more)
 
 
@@ -159,11 +174,12 @@ def _attempts(s: BrokerState, request: AttemptsReq) -> AttemptsReply:
     limit = _page(request.limit, 5000)
     address = parse_address(request.address)
     rows: list[AttemptRow] = []
-    for step, units in s.views.units_at(address):
+    views = s.views_of(address.job)
+    for step, units in views.units_at(address):
         wanted = set(units) if address.frames else None
         # One attempt may be any of them; else those that are shown are enough.
         newest = limit if address.attempt is None else 0
-        rows += s.views.attempt_rows(step, wanted, s.now_us, newest=newest)
+        rows += views.attempt_rows(step, wanted, s.now_us, newest=newest)
     if address.attempt is not None:
         rows = [row for row in rows if row.no == address.attempt]
     rows.sort(key=lambda row: -row.attempt)
@@ -172,8 +188,9 @@ def _attempts(s: BrokerState, request: AttemptsReq) -> AttemptsReply:
 
 def _history(s: BrokerState, request: HistoryReq) -> HistoryReply:
     limit = _page(request.limit, 1000)
-    if request.job:
-        s.views.find_job(request.job)
+    steps: list[Step] = []
+    if request.job and s.archive.deleted(request.job) is None:
+        steps = s.views_of(request.job).find_job(request.job).steps
     rows = [
         HistoryRow(at_us=row.at_us, what=row.what, old=row.old, new=row.new, reason=row.reason, who=row.who)
         for row in s.store.history(request.job, request.before_us, limit)
@@ -186,7 +203,7 @@ def _history(s: BrokerState, request: HistoryReq) -> HistoryReply:
             for row in s.store.job_states(request.job, limit)
             if not request.before_us or row.at_us < request.before_us
         ]
-        for step in s.core.farm.jobs[request.job].steps:
+        for step in steps:
             rows += [
                 HistoryRow(
                     at_us=row.at_us,
@@ -212,14 +229,16 @@ def _moved(step: Step, row: BulkRow) -> str:
 
 def _spend(s: BrokerState, request: SpendReq, role: Role, user: str) -> SpendReply:
     only = None
+    views = s.views
     if request.job:
-        check_allowed(role, "spend", user=user, owner=s.views.find_job(request.job).user)
+        views = s.views_of(request.job)
+        check_allowed(role, "spend", user=user, owner=views.find_job(request.job).user)
     elif role is Role.ARTIST:
         # Artists see what their own jobs cost.
         only = user
     else:
         check_allowed(role, "spend", user=user, owner="")
-    lines, total = s.views.spend(request.by, request.job, s.now_us, only)
+    lines, total = views.spend(request.by, request.job, s.now_us, only)
     return SpendReply(id=request.id, by=request.by, lines=tuple(lines), total=total)
 
 

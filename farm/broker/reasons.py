@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from farm.broker.state import BrokerState
 from farm.core import explain, idle
-from farm.core.state import Step
+from farm.core.state import Farm, Step
 from farm.model.frames import format_indices
 from farm.model.ids import parse_address
 from farm.model.states import UnitState
@@ -25,14 +25,15 @@ def why_reply(s: BrokerState, request: WhyReq) -> WhyReply:
     address = parse_address(request.address)
     rows: list[WhyRow] = []
     more = False
-    for step, units in s.views.units_at(address):
+    views = s.views_of(address.job)
+    for step, units in views.units_at(address):
         if address.frames is None:
-            rows.append(_of_step(s, step))
+            rows.append(_of_step(views.farm, step, s.now_us))
             continue
         more = more or len(units) > LOOK
         groups: dict[explain.Answer, list[int]] = {}
         for unit in units[:LOOK]:
-            answer = explain.why(s.core.farm, step, unit, s.now_us)
+            answer = explain.why(views.farm, step, unit, s.now_us)
             groups.setdefault(answer, []).append(unit)
         for answer, found in groups.items():
             name = step.address
@@ -42,8 +43,8 @@ def why_reply(s: BrokerState, request: WhyReq) -> WhyReply:
     return WhyReply(id=request.id, rows=tuple(rows), more=more)
 
 
-def _of_step(s: BrokerState, step: Step) -> WhyRow:
-    answer = explain.why(s.core.farm, step, None, s.now_us)
+def _of_step(farm: Farm, step: Step, now_us: int) -> WhyRow:
+    answer = explain.why(farm, step, None, now_us)
     # As many units as the answer is about: of 100 frames 97 may wait while 3 run.
     count = next((step.counts[state] for state in UnitState if state.word == answer.state), 0)
     return _as_row(answer, step.address, count or step.units)

@@ -22,13 +22,14 @@ from farm.core.events import (
     ActEvent,
     BeatEvent,
     ByeEvent,
+    DeleteEvent,
     HelloEvent,
     ReportEvent,
     VerifiedEvent,
 )
 from farm.core.outcome import HelloAnswer
-from farm.model.errors import CallError, Denied, OvercrankError, PeerError, StorageError, UnknownName
-from farm.model.ids import parse_address
+from farm.model.errors import CallError, Denied, OvercrankError, PeerError, StorageError
+from farm.model.ids import Address, parse_address
 from farm.model.roles import Role, check_allowed, check_priority
 from farm.protocol.agent import AgentWelcome, BeatAckMsg, BeatMsg, ByeMsg, ReportMsg, VerifiedMsg
 from farm.protocol.client import (
@@ -333,13 +334,26 @@ class Routes:
             )
         s.outbound.reply(session.routing_id, reply)
 
+    def _delete(self, request: ActReq, address: Address, user: str) -> ActReply:
+        s, number = self._s, address.job
+        if address.step is not None or address.attempt is not None:
+            raise CallError("delete works on a whole job", hint=f"say J{number}")
+        shelf = None if number in s.core.farm.jobs else s.archive.shelf(number)
+        answer = s.apply(DeleteEvent(s.now_us, number, request.reason[:500], user, shelf))
+        s.later.append(lambda: s.job_deleted(number))
+        log.info("deleted job=J%d by=%s", number, user)
+        return ActReply(id=request.id, changed=answer.changed, message=answer.message)
+
     def _act(self, request: ActReq, role: Role, user: str) -> ActReply:
         s = self._s
         address = parse_address(request.address)
         job = s.core.farm.jobs.get(address.job)
+        owner = job.user if job is not None else s.archive.shelf(address.job).user
+        check_allowed(role, request.action, user=user, owner=owner)
+        if request.action == "delete":
+            return self._delete(request, address, user)
         if job is None:
-            raise UnknownName(f"there is no job J{address.job}")
-        check_allowed(role, request.action, user=user, owner=job.user)
+            s.archive.refuse(address.job)
         if address.attempt is not None:
             raise CallError(f"{request.action} works on frames, not on attempts")
         if request.action == "priority" and request.value.lstrip("-").isdecimal():

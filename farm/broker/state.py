@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from farm.broker.archive import Archive
 from farm.broker.book import KEY_LENGTH, Lease, LeaseBook
 from farm.broker.keydesk import KeyDesk
 from farm.broker.outbound import Outbound
@@ -99,6 +100,9 @@ class BrokerState:
         self._templates: dict[int, msgspec.Raw] = {}
         self.outbound = Outbound(self._template)
         self.views = Views(core.farm, store)
+        self.archive = Archive(core.farm, store)
+        #: Removes from disk what a deleted job left.
+        self.on_deleted: Callable[[int], None] = lambda job: None
         self.publisher = Publisher(core.farm, self.views, self.outbound.reply)
         keydesk.on_revoked = self.shut_out
 
@@ -152,6 +156,20 @@ class BrokerState:
         """Its leases are encoded anew from now on: the job or one of its steps was changed."""
         for step in job.steps:
             self._templates.pop(step.id, None)
+
+    def views_of(self, number: int) -> Views:
+        """What shows a job, be it in memory or in the archive.
+
+        Raises:
+            UnknownName: There is no such job (any more).
+        """
+        return self.views if number in self.core.farm.jobs else self.archive.views(number)
+
+    def job_deleted(self, number: int) -> None:
+        """A job's deletion is stored: nothing of it is let in any more, and what it left on disk goes."""
+        if self.book is not None:
+            self.book.forget(number)
+        self.on_deleted(number)
 
     def find_node(self, text: str) -> Node:
         """The node of that name or number.

@@ -14,8 +14,10 @@ from farm.core.dependencies import waits_for
 from farm.core.forecast import Forecast, Outlook, expected_frame_s
 from farm.core.match import why_nobody
 from farm.core.rows import BulkRow, LeaseRow, ResultRow
+from farm.core.shelves import failure_reason, raise_gone
 from farm.core.state import Attempt, Farm, Job, Node, Step
-from farm.model.errors import CallError, UnknownName
+from farm.core.sums import Sums
+from farm.model.errors import CallError
 from farm.model.frames import format_indices
 from farm.model.ids import Address
 from farm.model.nodes import AttemptProgress, NodeLoad
@@ -57,6 +59,11 @@ class Views:
             # Attempts that ended without their agent's word.
             self.progress = {number: one for number, one in progress.items() if number in attempts}
 
+    @property
+    def farm(self) -> Farm:
+        """What is looked at: the farm, or one job of the archive by itself."""
+        return self._farm
+
     # -- jobs --
 
     def find_job(self, number: int) -> Job:
@@ -67,7 +74,7 @@ class Views:
         """
         job = self._farm.jobs.get(number)
         if job is None:
-            raise UnknownName(f"there is no job J{number}")
+            raise_gone(self._farm, number)
         return job
 
     def job_row(self, job: Job, now_us: int, *, steps: bool = True) -> JobRow:
@@ -85,7 +92,7 @@ class Views:
             project=job.project,
             priority=job.priority,
             state=job.shown().value,
-            reason=job.reason or self._job_reason(job),
+            reason=job.reason or failure_reason(job),
             submitted_us=job.submitted_us,
             started_us=job.started_us,
             ended_us=job.ended_us,
@@ -114,16 +121,6 @@ class Views:
         if job.id not in self._forecasts:
             self._forecasts[job.id] = self._outlook.job(job)
         return self._forecasts[job.id]
-
-    def _job_reason(self, job: Job) -> str:
-        for step in job.steps:
-            if step.counts[FAILED]:
-                unit = step.state.find(FAILED)
-                note = step.notes.get(unit)
-                frame = step.frame_of(unit)
-                where = f"{step.address}/{frame}" if frame is not None else step.address
-                return f"{where}: {note.reason}" if note is not None else f"{where} has failed"
-        return ""
 
     def _charge(self, attempt: Attempt, now_us: int) -> int:
         return meter.projected_charge(attempt, now_us)
@@ -426,6 +423,8 @@ class Views:
                 entry[1] += step.waste_nano
                 entry[2] += step.busy_us
                 entry[3] += step.counts[DONE]
+        if not job_number:
+            self._add_gone(by, sums, only_user)
         lines = [
             _line(key, total, waste, 0, busy, frames) for key, (total, waste, busy, frames) in sums.items()
         ]
@@ -433,6 +432,15 @@ class Views:
             idle = sum(meter.projected(node, now_us)[2] for node in self._farm.nodes.values())
             lines.append(_line("(idle)", idle, 0, idle, 0, 0))
         return lines
+
+    def _add_gone(self, by: str, sums: dict[str, list[int]], only_user: str | None) -> None:
+        """Adds what jobs cost that are not in memory any more: to their user or project, or in a line."""
+        gone = self._farm.shelved
+        for name, ledger in (("archived jobs", gone.archived), ("deleted jobs", gone.deleted)):
+            for (project, user), one in ledger.items():
+                if only_user is None or user == only_user:
+                    key = {"job": f"({name})", "user": user, "project": project}[by] or "(none)"
+                    _add(sums.setdefault(key, [0, 0, 0, 0]), one)
 
     def _spend_by_node(self, by: str, now_us: int) -> list[SpendLine]:
         sums: dict[str, list[int]] = {}
@@ -443,6 +451,11 @@ class Views:
             entry[1] += node.waste_nano
             entry[2] += idle
         return [_line(key, total, waste, idle, 0, 0) for key, (total, waste, idle) in sums.items()]
+
+
+def _add(entry: list[int], one: Sums) -> None:
+    for at, figure in enumerate((one.spend_nano, one.waste_nano, one.busy_us, one.frames)):
+        entry[at] += figure
 
 
 class _Past(msgspec.Struct):

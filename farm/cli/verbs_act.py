@@ -1,4 +1,4 @@
-"""The verbs that change work: pause, resume, cancel, retry, skip, mark-done, priority, archive.
+"""The verbs that change work: pause, resume, cancel, retry, skip, mark-done, priority, archive, delete.
 
 What belongs here: the call and its words.  Whether it may be done, and by whom, is the broker's to say.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from farm.cli.console import Console
 
 #: Actions on a whole job only.
-_WHOLE_JOB = frozenset({"pause", "resume", "priority", "archive"})
+_WHOLE_JOB = frozenset({"pause", "resume", "priority", "archive", "delete"})
 
 
 def _setup(action: str, parser: argparse.ArgumentParser) -> None:
@@ -53,6 +53,42 @@ def _priority(arguments: argparse.Namespace, console: Console) -> int:
     return _send("priority", [str(address)], str(arguments.value), arguments, console)
 
 
+def _setup_delete(parser: argparse.ArgumentParser) -> None:
+    _setup("delete", parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _delete(arguments: argparse.Namespace, console: Console) -> int:
+    addresses = [str(address_of(text, whole_job=True)) for text in arguments.addresses]
+    if not arguments.yes:
+        _confirm(addresses, arguments, console)
+    return _send("delete", addresses, "", arguments, console)
+
+
+def _confirm(addresses: list[str], arguments: argparse.Namespace, console: Console) -> None:
+    """Asks whether the jobs are meant, naming them.
+
+    Raises:
+        CallError: Nobody can be asked, or the answer is no.
+    """
+    import sys
+
+    if console.json or not sys.stdin.isatty():
+        raise CallError(
+            f"{' '.join(addresses)}: a deleted job is gone for good", hint="say --yes if it is meant"
+        )
+    with connect(arguments) as farm:
+        for address in addresses:
+            row = farm.job(int(address[1:])).job
+            console.note(
+                f"{address} {row.name}: {row.state}, {row.done} of {row.units} done, user {row.user}"
+            )
+    console.note("Their logs, previews and records go for good; their pictures stay.  Delete? [y/N] ")
+    console.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CallError("nothing was deleted")
+
+
 def _send(
     action: str, addresses: list[str], value: str, arguments: argparse.Namespace, console: Console
 ) -> int:
@@ -81,5 +117,8 @@ COMMANDS = {
     "skip": _command("skip", "farm skip J12/beauty/17"),
     "mark-done": _command("mark-done", "farm mark-done J12/beauty/17-20 --reason 'rendered by hand'"),
     "archive": _command("archive", "farm archive J12"),
+    "delete": Command(
+        _setup_delete, _delete, ("farm delete J12", "farm delete J12 J13 --yes --reason 'wrong shot'")
+    ),
     "priority": Command(_setup_priority, _priority, ("farm priority J12 75",)),
 }

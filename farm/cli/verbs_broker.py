@@ -29,6 +29,7 @@ _FLAGS = (
     ("--kill-grace-s", "kill_grace_s", "S"),
     ("--restart-grace-s", "restart_grace_s", "S"),
     ("--chunk-target-s", "chunk_target_s", "S"),
+    ("--archive-after-days", "archive_after_days", "DAYS"),
     ("--log-level", "log_level", "LEVEL"),
 )
 

@@ -101,9 +101,17 @@ def _resubmit(arguments: argparse.Namespace, console: Console) -> int:
         raise CallError(f"{address} is an attempt", hint=f"say {str(address).partition('@')[0]}")
     values = assignments(arguments.values)
     with connect(arguments) as farm:
-        old, _ = read_job(farm.job(address.job, spec=True).spec)
+        found = farm.job(address.job, spec=True)
+        old, _ = read_job(found.spec)
         failed = _failed_frames(farm, str(address)) if arguments.failed else None
-        job = part_of_job(old, address.job, step=address.step, frames=address.frames, failed=failed)
+        job = part_of_job(
+            old,
+            address.job,
+            step=address.step,
+            frames=address.frames,
+            failed=failed,
+            archived=found.job.archived,
+        )
         if farm.welcome.role == "artist":
             # Artists submit for themselves, also when it was somebody else's job.
             values.setdefault("user", farm.welcome.user)

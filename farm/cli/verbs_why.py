@@ -45,8 +45,11 @@ def _why(arguments: argparse.Namespace, console: Console) -> int:
     elif arguments.node:
         _show_node(console, reply)
     else:
-        told = any(job.reason in cause.what for row in reply.rows for cause in row.causes)
-        console.line(f"J{job.job} {job.name} is {job.state}" + (f": {job.reason}" if not told else ""))
+        words = [cause.what for row in reply.rows for cause in row.causes]
+        told = any(job.reason in one or (one and one in job.reason) for one in words)
+        console.line(
+            f"J{job.job} {job.name} is {job.state}" + (f": {job.reason}" if job.reason and not told else "")
+        )
         for row in reply.rows:
             _show_row(console, row)
         if reply.more:

@@ -249,8 +249,8 @@ class Stored(msgspec.Struct):
 
     Attributes:
         checkpoint: The last checkpoint, None when there was none; everything but ``last_seq`` is empty then.
-        ground: Jobs, steps and their changes up to the checkpoint, in order of ``seq``; without those of jobs in
-            the archive.
+        ground: Jobs, steps and their changes up to the checkpoint, in order of ``seq``; without those of jobs
+            in the archive.
         nodes, maps: The checkpoint of each node and step, likewise.
         last_seq: The greatest ``seq`` of any row, 0 when there is none.
         tokens: User, token and number of the jobs in the archive that have a token.

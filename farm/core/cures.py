@@ -99,7 +99,8 @@ def of_cap(farm: Farm, step: Step) -> str:
         return f"farm set J{job.id} max_cores=N (0 = no cap)"
     user = job.user if job.user in farm.policy.user_max_cores else "*"
     if cap_of_user(farm.policy, job.user):
-        return f"it goes on when one of them ends; or a wrangler: farm policy set 'user_max_cores.{user}=N'"
+        whose = job.user or "theirs"
+        return f"one of {whose}'s frames must end first; or a wrangler: farm policy set 'user_max_cores.{user}=N'"
     return ""
 
 

@@ -318,7 +318,9 @@ def judge(farm: Farm, step: Step, unit: int | None, node: Node, now_us: int) -> 
             return _found("limit", f"has room, but {reason}", "")
     if step.node_failures and excluded(farm, step, node):
         count = step.node_failures.get(node.id, 0)
-        return _found("failed-here", f"failed {count} times for this step", f"farm retry {step.address}")
+        # Only a retry forgets it, and only what ended badly can be retried.
+        cure = f"farm retry {step.address}" if step.counts[FAILED] else ""
+        return _found("failed-here", f"failed {count} times for this step", cure)
     if unit is not None and step.notes and avoided(farm, step, unit, node):
         return _found("failed-here", "is where this frame failed; another node can take it", "")
     if node.reserved is not None and not may_start_before(farm, step, node, now_us):

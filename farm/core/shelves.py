@@ -1,7 +1,7 @@
 """Jobs leave memory: into the archive by age, or for good when somebody deletes them.
 
-What belongs here: which jobs may leave, the rows that tell of it, and what forgetting a job means for all that
-pointed at it.  What may not: reading the archive (the broker does, from the store).
+What belongs here: which jobs may leave, the rows that tell of it, and what forgetting a job means for all
+that pointed at it.  What may not: reading the archive (the broker does, from the store).
 
 A job goes into the archive at a checkpoint only: its maps are in the store then and no row of it will ever
 follow, so a restart need not know it.  What it cost stays in the sums of ``farm.shelved``, its token goes on
@@ -177,10 +177,10 @@ def on_delete(farm: Farm, event: DeleteEvent, out: Outcome) -> None:
         event.who,
     )
     out.rows.append(row)
-    told = HistoryRow(
-        farm.next_seq(), event.now_us, row.job_id, f"job {row.name}", shelf.state, "deleted", row.reason, event.who
-    )  # fmt: skip
-    out.rows.append(told)
+    what, seq = f"job {row.name}", farm.next_seq()
+    out.rows.append(
+        HistoryRow(seq, event.now_us, row.job_id, what, shelf.state, "deleted", row.reason, event.who)
+    )
     apply_delete(farm, row)
     out.reply = ActAnswer(1, f"J{row.job_id} ({row.name}) is deleted; its pictures stay")
 
@@ -210,7 +210,6 @@ def apply_delete(farm: Farm, row: DeleteRow) -> None:
     key = token_key(row.user, row.token)
     if farm.tokens.get(key) == row.job_id:
         del farm.tokens[key]
-    # Its user may have been told of another project since: sums follow the row that put it there.
     farm.shelved.delete(row.project, row.user, row, shelved=bool(row.shelved))
     farm.shelved.clearing[row.job_id] = None
 
@@ -272,7 +271,7 @@ def _forget_step(farm: Farm, step: Step) -> None:
 
 
 def _forget_lost(farm: Farm, steps: Iterable[int]) -> None:
-    """Forgets attempts that ended without their agent's word: files kept of them are discarded when offered."""
+    """Forgets attempts that ended without their agent's word: files kept of them are discarded if offered."""
     gone = frozenset(steps)
     if gone and farm.lost:
         farm.lost = {number: lost for number, lost in farm.lost.items() if lost.step_id not in gone}

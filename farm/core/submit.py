@@ -13,7 +13,7 @@ from farm.model.errors import JobFileError
 from farm.model.frames import FrameRange
 from farm.model.jobs import JobSpec, StepSpec
 
-
+#: What to do about a need of a job that is archived.
 _NOTHING_CHANGES = "nothing of it will change: leave it out"
 
 

@@ -26,6 +26,7 @@ def part_of_job(
     step: str | None = None,
     frames: str | None = None,
     failed: Mapping[str, Sequence[int | None]] | None = None,
+    archived: bool = False,
 ) -> JobSpec:
     """The job file of a part of a job, without its token, pause, start and scouting.
 
@@ -38,6 +39,7 @@ def part_of_job(
         step: Only this step; None = all of them.
         frames: Only these frames of it.
         failed: Only these frames, by step; steps that are not in it stay behind.
+        archived: Nothing of the old job will change any more, so that nothing waits for it.
 
     Raises:
         UnknownName: There is no such step, or it has no such frames.
@@ -51,7 +53,7 @@ def part_of_job(
         if step in (None, one.name) and (failed is None or one.name in failed)
     ]
     inside = {one.name for one in kept}
-    steps = tuple(_let_go(old, one, inside, number) for one in kept)
+    steps = tuple(_let_go(old, one, inside, 0 if archived else number) for one in kept)
     job = msgspec.structs.replace(
         old, steps=steps, token="", paused=False, start_after=None, scout=0
     )  # fmt: skip
@@ -81,12 +83,12 @@ def _only_frames(
 
 
 def _let_go(old: JobSpec, step: StepSpec, inside: set[str], number: int) -> StepSpec:
-    """The step without edges to steps of its job that stay behind."""
+    """The step without edges to steps of its job that stay behind; ``number`` 0 = it waits for none."""
     after: list[str | AfterSpec] = []
     for item, need in zip(step.after, step.needs(), strict=True):
         if need.job or need.step in inside:
             after.append(item)
-        else:
+        elif number:
             after.append(msgspec.structs.replace(need, job=f"J{number}"))
     params = dict(step.params)
     for name in get_renderer(step.renderer).input_params:

@@ -15,21 +15,22 @@ from typing import Any
 import msgspec
 
 from farm.core import invariants
-from farm.core.checkpoint import BEFORE_ALL, Stored, restore
+from farm.core.checkpoint import BEFORE_ALL, Stored, restore, restore_shelved
 from farm.core.rows import AnyRow
 from farm.core.state import Farm, Settings
+from farm.core.sums import total
 from farm.model.errors import OvercrankError, StorageError
+from farm.model.states import UnitState
 from farm.storage.ddl import HEAD
 from farm.storage.ground import sync_folder
 from farm.storage.journal import decode_rows, span_of
+from farm.storage.leaving import INCOMPLETE
 from farm.storage.sql import SqlStore
 from farm.storage.sqlite import SqliteReader
 from farm.storage.troubles import database_trouble, file_trouble
 
 #: Problems of one kind that are told one by one.
 TOLD_MOST = 20
-#: Name of the stored value that says parts of the history were lost: the rest makes no farm by itself.
-INCOMPLETE = "history_incomplete"
 _NO_CHECKPOINT = Stored(None, [], [], [], 0)
 
 
@@ -132,8 +133,10 @@ def check_store(store: SqlStore, health: Health, *, quick: bool = False) -> Heal
     health.last_seq = image.last_seq
     health.checkpoint = image.checkpoint.seq if image.checkpoint is not None else None
     health.tell(_holes(store, image))
+    health.tell(_archive_problems(store))
     farm = rebuilt(image, store.replay(image.after), health, "the checkpoint and the rows after it")
     if farm is not None:
+        health.tell(_sums_problems(store, farm))
         health.nodes = len(farm.nodes)
         whole = store.meta(INCOMPLETE) is None
         if not quick and whole and image.checkpoint is not None:
@@ -231,6 +234,52 @@ def _segment_problems(store: SqlStore, steps: set[int], health: Health) -> Itera
         if sum(hasattr(row, "fresh") for row in rows) != bulks:
             yield f"{where}: it does not hold {bulks} moves of many units"
         yield from _strays(rows, steps, where)
+
+
+def _archive_problems(store: SqlStore) -> Iterator[str]:
+    """Jobs of the archive that cannot be looked at, or are not what was kept of them."""
+    nobody, before = Farm(Settings()), 0
+    while page := store.shelved(before, "", (), 200):
+        before = page[-1].job_id
+        for row in page:
+            where = f"J{row.job_id} in the archive"
+            try:
+                stored = store.shelved_job(row.job_id)
+                assert stored is not None
+                found = restore_shelved(nobody, stored)
+            except StorageError:
+                raise
+            except Exception as error:  # rows that contradict each other fail in as many ways as there are
+                yield f"{where} cannot be read: {type(error).__name__}: {error}"
+                continue
+            counts = found.jobs[row.job_id].counts()
+            spend = sum(step.spend_nano for step in found.steps.values())
+            if (counts[UnitState.DONE], counts[UnitState.FAILED], spend) != (
+                row.done,
+                row.failed,
+                row.spend_nano,
+            ):
+                yield f"{where} does not agree with its steps"
+
+
+def _sums_problems(store: SqlStore, farm: Farm) -> Iterator[str]:
+    """Sums of what is not in memory any more that its rows do not make."""
+    for what, table, ledger in (
+        ("archived", "shelf", farm.shelved.archived),
+        ("deleted", "deleted", farm.shelved.deleted),
+    ):
+        ((count, spend),) = store._query(f"SELECT count(*), coalesce(sum(spend_nano), 0) FROM {table}")
+        sums = total(ledger)
+        waiting = 0
+        if table == "shelf":
+            # Deleted since the checkpoint: their rows are still there.
+            ((waiting, more),) = store._query(
+                "SELECT count(*), coalesce(sum(spend_nano), 0) FROM shelf"
+                " WHERE EXISTS (SELECT 1 FROM deleted WHERE deleted.job_id = shelf.job_id)"
+            )
+            count, spend = count - waiting, int(spend) - int(more)
+        if (count, int(spend)) != (sums.jobs, sums.spend_nano):
+            yield f"{sums.jobs} {what} jobs cost {sums.spend_nano}, but there are {count} that cost {spend}"
 
 
 def _strays(rows: Iterable[Any], steps: set[int], where: str) -> Iterator[str]:

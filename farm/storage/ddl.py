@@ -160,4 +160,51 @@ STATEMENTS: tuple[str, ...] = (
   CONSTRAINT fk_step_edits_step_id_steps FOREIGN KEY(step_id) REFERENCES steps (id)
 )
  STRICT""",
+    """CREATE TABLE shelf (
+  seq INTEGER NOT NULL,
+  job_id INTEGER NOT NULL,
+  at_us INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  user TEXT NOT NULL,
+  project TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  token TEXT NOT NULL,
+  state TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  submitted_us INTEGER NOT NULL,
+  started_us INTEGER NOT NULL,
+  ended_us INTEGER NOT NULL,
+  units INTEGER NOT NULL,
+  done INTEGER NOT NULL,
+  failed INTEGER NOT NULL,
+  spend_nano INTEGER NOT NULL,
+  waste_nano INTEGER NOT NULL,
+  busy_us INTEGER NOT NULL,
+  steps TEXT NOT NULL,
+  CONSTRAINT pk_shelf PRIMARY KEY (seq),
+  CONSTRAINT fk_shelf_job_id_jobs FOREIGN KEY(job_id) REFERENCES jobs (id)
+)
+ STRICT""",
+    """CREATE INDEX ix_shelf_job_id ON shelf (job_id)""",
+    """CREATE TABLE deleted (
+  seq INTEGER NOT NULL,
+  job_id INTEGER NOT NULL,
+  at_us INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  user TEXT NOT NULL,
+  project TEXT NOT NULL,
+  token TEXT NOT NULL,
+  shelved INTEGER NOT NULL,
+  done INTEGER NOT NULL,
+  spend_nano INTEGER NOT NULL,
+  waste_nano INTEGER NOT NULL,
+  busy_us INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  who TEXT NOT NULL,
+  CONSTRAINT pk_deleted PRIMARY KEY (seq)
+)
+ STRICT""",
+    """CREATE INDEX ix_deleted_job_id ON deleted (job_id)""",
+    """CREATE INDEX ix_steps_job_id ON steps (job_id)""",
+    """CREATE INDEX ix_step_edits_step_id ON step_edits (step_id)""",
 )

@@ -29,6 +29,8 @@ from farm.storage.troubles import file_trouble
 CAP = 1 << 30
 #: Most bytes returned at once.
 PAGE = 256 * 1024
+#: How names of folders begin that are to be removed.
+ASIDE = ".gone-"
 #: Files held open between pieces; a farm's agents each write one or two logs at a time.
 HANDLES = 64
 
@@ -237,6 +239,18 @@ class LogStore:
         except OSError as error:
             raise file_trouble(folder, error, "removed") from error
 
+    def set_aside(self, job: int) -> bool:
+        """Takes all logs of a job out of the way at once; somebody else removes them.
+
+        Returns:
+            Whether there were any.
+        """
+        folder = self.root / job_folder(job)
+        for key in [key for key in self._handles if key[0] == job]:
+            self._drop(key)
+        self._shelves.forget(str(folder))
+        return aside(folder)
+
     def close(self) -> None:
         """Closes every file; the store may be used again."""
         for key in list(self._handles):
@@ -293,6 +307,25 @@ def make_folders(root: Path, folder: Path) -> None:
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.parent.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def aside(folder: Path) -> bool:
+    """Gives a job's folder a name under which nobody looks for it; False = there is none.
+
+    Raises:
+        StorageError: The disk refuses.
+    """
+    number, target = 1, folder.with_name(f"{ASIDE}{folder.name}")
+    try:
+        while target.exists():
+            number += 1
+            target = folder.with_name(f"{ASIDE}{folder.name}.{number}")
+        folder.rename(target)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise file_trouble(folder, error, "removed") from error
+    return True
 
 
 def job_folder(job: int) -> str:

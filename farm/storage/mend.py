@@ -22,15 +22,17 @@ from farm.core.checkpoint import BEFORE_ALL, Stored
 from farm.core.core import Core
 from farm.core.events import CheckpointEvent
 from farm.core.invariants import digest
+from farm.core.rows import StepMapRow
 from farm.core.state import Farm
 from farm.model.errors import StorageError
-from farm.storage.care import INCOMPLETE, Health, check_file, from_history, rebuilt
+from farm.storage.care import Health, check_file, from_history, rebuilt
 from farm.storage.database import REPAIRING, create_database
 from farm.storage.ddl import HEAD
 from farm.storage.ground import OwnerLock, refuse_network, sync_folder
 from farm.storage.journal import Segment, decode_rows
+from farm.storage.leaving import IN_MEMORY, INCOMPLETE
 from farm.storage.sqlite import SqliteReader, SqliteStore
-from farm.storage.tables import BY_ROW, GROUND, TABLES
+from farm.storage.tables import BY_ROW, GROUND, LEAVING, TABLES
 from farm.storage.troubles import database_trouble, file_trouble
 
 #: Statements spent on reading round the damage of one table before the rest of it is given up.
@@ -207,7 +209,8 @@ def _make_a_farm(work: Path, mended: Mended) -> None:
                 farm = told
         if farm is None and image.checkpoint is not None and whole:
             mended.lost.append("the checkpoint is damaged: the farm was made anew from its whole history")
-            maps = ("checkpoints", "step_maps", "node_maps")
+            # The maps of jobs in the archive stay: nothing else says what became of them.
+            maps = ("checkpoints", f"step_maps WHERE {IN_MEMORY[StepMapRow]}", "node_maps")
             store._write([(f"DELETE FROM {name}", [()]) for name in maps])
             farm = _longest(store, store.load(), mended)
         if farm is None:
@@ -233,7 +236,7 @@ def _cut_torn_tail(store: SqliteStore, mended: Mended) -> None:
     """Drops the journal from the first hole on: what comes after it builds on rows that are gone."""
     image = store.load()
     present = {row[0] for row in store._query("SELECT seq FROM history")}
-    for kind in GROUND:
+    for kind in (*GROUND, *LEAVING):
         present.update(row[0] for row in store._query(f"SELECT seq FROM {BY_ROW[kind].name}"))
     sql = "SELECT id, seq_last, blob FROM journal WHERE seq_last > ? ORDER BY id"
     entries = store._query(sql, (image.after,))
@@ -284,7 +287,7 @@ def _longest(store: SqliteStore, image: Stored, mended: Mended) -> Farm | None:
         return None  # not even the first row of all fits
     last = ends[good - 1][1] if good else first
     _cut(store, ends[good][0], mended)
-    for kind in ("step_edits", "job_states", "policies", "steps", "jobs"):
+    for kind in ("shelf", "deleted", "step_edits", "job_states", "policies", "steps", "jobs"):
         store._write([(f"DELETE FROM {kind} WHERE seq > ?", [(last,)])])
     return farm
 

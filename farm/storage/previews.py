@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from farm.model.errors import CallError
 from farm.model.ids import STEP_NAME
-from farm.storage.logs import job_folder, make_folders, unit_folder
+from farm.storage.logs import aside, job_folder, make_folders, unit_folder
 from farm.storage.troubles import file_trouble
 
 #: Largest preview: one message on the bulk socket.
@@ -130,6 +130,16 @@ class PreviewStore:
             pass
         except OSError as error:
             raise file_trouble(folder, error, "removed") from error
+
+    def set_aside(self, job: int) -> bool:
+        """Takes all previews of a job out of the way at once; somebody else removes them.
+
+        Returns:
+            Whether there were any.
+        """
+        for key in [key for key in self._scanned() if key[0] == job]:
+            self._forget(key)
+        return aside(self.root / job_folder(job))
 
     @property
     def total(self) -> int:

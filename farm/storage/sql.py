@@ -23,16 +23,21 @@ import msgspec
 from msgspec.structs import astuple
 
 from farm.broker.ports import KeyRecord
-from farm.core.checkpoint import BEFORE_ALL, GroundRow, Stored
+from farm.core.checkpoint import BEFORE_ALL, ShelvedJob, Stored
 from farm.core.rows import (
     AnyRow,
     CheckpointRow,
+    DeleteRow,
     HistoryRow,
+    JobRow,
     JobStateRow,
     LeaseRow,
     NodeMapRow,
     Row,
+    ShelfRow,
+    StepEditRow,
     StepMapRow,
+    StepRow,
 )
 from farm.model.errors import StorageError
 from farm.storage.journal import (
@@ -45,9 +50,19 @@ from farm.storage.journal import (
     encode_rows,
     reach,
 )
+from farm.storage.leaving import CLEARED, IN_MEMORY, INCOMPLETE
 from farm.storage.merge import merge_by_seq
 from farm.storage.openings import open_leases
-from farm.storage.tables import BY_ROW, GROUND, JOURNALED, TABLES, insert_sql, select_sql, upsert_sql
+from farm.storage.tables import (
+    BY_ROW,
+    GROUND,
+    JOURNALED,
+    LEAVING,
+    TABLES,
+    insert_sql,
+    select_sql,
+    upsert_sql,
+)
 
 #: Journal entries fetched at once in a replay: enough to make a statement's cost vanish, few enough to hold.
 PAGE = 64
@@ -201,8 +216,18 @@ class SqlStore(ABC):
                     yield _PUT_SEGMENT, map(astuple, full)
             yield _PUT_SEGMENT, map(astuple, groups.finish())
             yield _DROP_ENTRIES, [(seq,)]
+            yield from self._clearing(earlier.seq if earlier is not None else BEFORE_ALL, seq)
 
         return work
+
+    def _clearing(self, after: int, until: int) -> Iterator[Work]:
+        """Takes the jobs out of the store that were deleted between two checkpoints."""
+        found = self._query("SELECT job_id FROM deleted WHERE seq > ? AND seq <= ?", (after, until))
+        if found:
+            jobs = [tuple(row) for row in found]
+            for sql in CLEARED:
+                yield sql, jobs
+            yield _PUT_META, [(INCOMPLETE, "jobs were deleted")]
 
     def _entries_between(self, after: int | None, until: int | None) -> Iterator[tuple[int, bytes]]:
         """Number and blob of journal entries in order.
@@ -229,20 +254,30 @@ class SqlStore(ABC):
             return Stored(None, [], [], [], last)
         return Stored(
             checkpoint,
-            self._ground("seq <= ?", checkpoint.seq),
+            self._ground(GROUND, "seq <= ?", checkpoint.seq, in_memory=True),
             self._rows(NodeMapRow, "ORDER BY node_id"),
-            self._rows(StepMapRow, "ORDER BY step_id"),
+            self._rows(StepMapRow, f"WHERE {IN_MEMORY[StepMapRow]} ORDER BY step_id"),
             last,
+            [
+                (user, token, number)
+                for user, token, number in self._query(
+                    'SELECT "user", token, job_id FROM shelf WHERE token <> ? ORDER BY seq', ("",)
+                )
+            ],
         )
 
     def _checkpoint(self) -> CheckpointRow | None:
         found = self._rows(CheckpointRow, "ORDER BY seq DESC LIMIT 1")
         return found[0] if found else None
 
-    def _ground(self, where: str, seq: int) -> list[GroundRow]:
+    def _ground(
+        self, kinds: Iterable[type[Row]], where: str, seq: int, *, in_memory: bool = False
+    ) -> list[Any]:
+        """Rows of tables in order of ``seq``; with ``in_memory`` without those of jobs in the archive."""
         rows: list[Any] = []
-        for kind in GROUND:
-            rows += self._rows(kind, f"WHERE {where} ORDER BY {BY_ROW[kind].key}", (seq,))
+        for kind in kinds:
+            test = f"{where} AND {IN_MEMORY[kind]}" if in_memory and kind in IN_MEMORY else where
+            rows += self._rows(kind, f"WHERE {test} ORDER BY {BY_ROW[kind].key}", (seq,))
         rows.sort(key=_SEQ)
         return rows
 
@@ -268,7 +303,7 @@ class SqlStore(ABC):
         )
 
     def _ground_page(self, after_seq: int) -> Iterator[list[Any]]:
-        rows = self._ground("seq > ?", after_seq)
+        rows = self._ground((*GROUND, *LEAVING), "seq > ?", after_seq)
         if rows:
             yield rows
 
@@ -420,7 +455,54 @@ class SqlStore(ABC):
         """Newest first."""
         return self._rows(JobStateRow, "WHERE job_id = ? ORDER BY seq DESC LIMIT ?", (job_id, max(0, limit)))
 
-    def _rows(self, kind: type[R], rest: str, values: Sequence[int] = ()) -> list[R]:
+    # -- the archive --
+
+    def shelved(self, before: int, user: str, states: Sequence[str], limit: int) -> list[ShelfRow]:
+        """Jobs in the archive, the newest first.
+
+        Args:
+            before: Only jobs with a smaller number, 0 = all.
+            user: Only this user's, "" = everybody's.
+            states: Only those in these states; none = any.
+            limit: At most so many.
+        """
+        tests = ["job_id < ?"]
+        values: list[Any] = [before or 2**62]
+        if user:
+            tests.append('"user" = ?')
+            values.append(user)
+        if states:
+            tests.append(f"state IN ({', '.join('?' * len(states))})")
+            values += states
+        rest = f"WHERE {' AND '.join(tests)} ORDER BY job_id DESC LIMIT ?"
+        return self._rows(ShelfRow, rest, (*values, max(0, limit)))
+
+    def shelf(self, job_id: int) -> ShelfRow | None:
+        """What is kept of a job in the archive, None when it is not there."""
+        found = self._rows(ShelfRow, "WHERE job_id = ?", (job_id,))
+        return found[0] if found else None
+
+    def deleted(self, job_id: int) -> DeleteRow | None:
+        """What is kept of a job that was deleted, None when it was not."""
+        found = self._rows(DeleteRow, "WHERE job_id = ?", (job_id,))
+        return found[0] if found else None
+
+    def shelved_job(self, job_id: int) -> ShelvedJob | None:
+        """All of a job in the archive, but its history; None when it is not there."""
+        shelf = self.shelf(job_id)
+        if shelf is None:
+            return None
+        of_steps = "WHERE step_id IN (SELECT id FROM steps WHERE job_id = ?)"
+        ground: list[Any] = [
+            *self._rows(JobRow, "WHERE id = ?", (job_id,)),
+            *self._rows(StepRow, "WHERE job_id = ?", (job_id,)),
+            *self._rows(JobStateRow, "WHERE job_id = ?", (job_id,)),
+            *self._rows(StepEditRow, of_steps, (job_id,)),
+        ]
+        ground.sort(key=_SEQ)
+        return ShelvedJob(shelf, ground, self._rows(StepMapRow, of_steps, (job_id,)))
+
+    def _rows(self, kind: type[R], rest: str, values: Sequence[Any] = ()) -> list[R]:
         return list(starmap(kind, self._query(select_sql(BY_ROW[kind], rest), values)))
 
     # -- names, keys, invitations --

@@ -12,12 +12,14 @@ import msgspec
 from farm.core.rows import (
     AnyRow,
     CheckpointRow,
+    DeleteRow,
     HistoryRow,
     JobRow,
     JobStateRow,
     NodeMapRow,
     PolicyRow,
     Row,
+    ShelfRow,
     StepEditRow,
     StepMapRow,
     StepRow,
@@ -58,9 +60,13 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 #: History rows may name no job, and a node's checkpoint a node of the journal, so these refer to nothing.
 TABLES: tuple[Table, ...] = (
     Table(row=JobRow, name="jobs", key="id"),
-    Table(row=StepRow, name="steps", key="id", refers=(("job_id", "jobs"),)),
+    Table(row=StepRow, name="steps", key="id", refers=(("job_id", "jobs"),), indexes=("job_id",)),
     Table(row=JobStateRow, name="job_states", key="seq", refers=(("job_id", "jobs"),), indexes=("job_id",)),
-    Table(row=StepEditRow, name="step_edits", key="seq", refers=(("step_id", "steps"),)),
+    Table(
+        row=StepEditRow, name="step_edits", key="seq", refers=(("step_id", "steps"),), indexes=("step_id",)
+    ),
+    Table(row=ShelfRow, name="shelf", key="seq", refers=(("job_id", "jobs"),), indexes=("job_id",)),
+    Table(row=DeleteRow, name="deleted", key="seq", indexes=("job_id",)),
     Table(row=PolicyRow, name="policies", key="seq"),
     Table(row=HistoryRow, name="history", key="seq", indexes=("job_id",)),
     Table(row=StepMapRow, name="step_maps", key="step_id", latest=True, refers=(("step_id", "steps"),)),
@@ -68,8 +74,11 @@ TABLES: tuple[Table, ...] = (
     Table(row=CheckpointRow, name="checkpoints", key="id", latest=True),
 )
 
-#: Rows of things as such and of changes to them: all of them are read at a restart.
+#: Rows of things as such and of changes to them: all of them, but those of jobs in the archive, are read at a
+#: restart.
 GROUND: tuple[type[Row], ...] = (JobRow, StepRow, JobStateRow, StepEditRow, PolicyRow)
+#: Rows that tell of a job leaving memory: a checkpoint says what they mean, so only later ones are replayed.
+LEAVING: tuple[type[Row], ...] = (ShelfRow, DeleteRow)
 
 BY_ROW: dict[type[Row], Table] = {table.row: table for table in TABLES}
 

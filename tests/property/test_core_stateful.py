@@ -98,6 +98,10 @@ class FarmMachine(RuleBasedStateMachine):
     def checkpoint(self, seed: int) -> None:
         self.driver.checkpoint(random.Random(seed))
 
+    @rule(seed=_SEEDS, how=st.sampled_from(["shelve", "delete"]))
+    def jobs_leave(self, seed: int, how: str) -> None:
+        getattr(self.driver, how)(random.Random(seed))
+
     @precondition(lambda self: self.driver.handled > 30)
     @rule(seed=_SEEDS)
     def restart(self, seed: int) -> None:

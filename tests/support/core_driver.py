@@ -16,13 +16,14 @@ from typing import Any
 import msgspec
 
 from farm.core import invariants
-from farm.core.checkpoint import restore
+from farm.core.checkpoint import restore, restore_shelved
 from farm.core.core import Core
 from farm.core.events import (
     ActEvent,
     BeatEvent,
     ByeEvent,
     CheckpointEvent,
+    DeleteEvent,
     DispatchEvent,
     HelloEvent,
     NodeActEvent,
@@ -34,6 +35,7 @@ from farm.core.events import (
     VerifiedEvent,
 )
 from farm.core.outcome import DiscardCommand, GrantCommand, LeaseCommand, Outcome, StopCommand
+from farm.core.rows import ShelfRow
 from farm.core.state import Farm, Settings, Step
 from farm.model.errors import CallError
 from farm.model.frames import FrameRange
@@ -74,7 +76,8 @@ class Driver:
     def __init__(
         self, rng: random.Random, *, agents: int = 5, keep_events: bool = True, check_every: int = 1
     ) -> None:
-        self.settings = Settings()
+        # Jobs leave memory after minutes of the farm's own time, so that a short history has some that do.
+        self.settings = Settings(archive_after_us=rng.choice((0, 60_000_000, 600_000_000)))
         self.store = MemoryStore()
         self.core = Core(self.settings)
         self.truth = Truth()
@@ -100,6 +103,7 @@ class Driver:
         self.cooperative = False
         self.broken = False
         self.tokens: dict[tuple[str, str], int] = {}
+        self.last_job = 0
         self._sessions_made = 0
         if rng.random() < 0.7:
             # Second copies and split chunks come early, so that a short history has many.
@@ -114,7 +118,7 @@ class Driver:
         if self.keep_events:
             self.events.append(event)
         self.last.append(event)
-        asks = isinstance(event, SubmitEvent | ActEvent | NodeActEvent)
+        asks = isinstance(event, SubmitEvent | ActEvent | NodeActEvent | DeleteEvent)
         thorough = self.handled % self.check_every == 0
         before = invariants.digest(self.core.farm) if asks and thorough else ""
         self.broken = True
@@ -206,6 +210,8 @@ class Driver:
             must(out.reply.again == (known is not None), "a known token made a second job")
             must(known is None or out.reply.job == known, "a known token gave another job")
             self.tokens[spec.user, spec.token] = out.reply.job
+            must(out.reply.again or out.reply.job > self.last_job, "a number was given twice")
+            self.last_job = max(self.last_job, out.reply.job)
 
     def dispatch(self, rng: random.Random) -> None:
         """Work is placed."""
@@ -612,6 +618,43 @@ class Driver:
         if rng.random() < 0.5:
             self.restored()
 
+    def shelve(self, rng: random.Random) -> None:
+        """Nothing happens for a while but heartbeats; then a checkpoint puts what is at rest into the archive."""
+        self.now_us += rng.choice((10_000_000, 40_000_000))
+        for agent in self.agents:
+            if agent.session and not agent.muted:
+                self._beat(agent)
+        before = set(self.core.farm.jobs)
+        out = self.handle(CheckpointEvent(self.now_us))
+        assert out is not None
+        gone = {row.job_id for row in out.rows if isinstance(row, ShelfRow)}
+        must(set(self.core.farm.jobs) == before - gone, "other jobs left memory than rows tell of")
+        for number in gone:
+            stored = self.store.shelved_job(number)
+            assert stored is not None
+            shown = restore_shelved(self.core.farm, stored)
+            for step in shown.steps.values():
+                must(bytes(step.state) == self.truth.maps[step.id], f"{step.address} is not as it was")
+        self.truth.seen["shelved"] += len(gone)
+
+    def delete(self, rng: random.Random) -> None:
+        """Somebody deletes a job, be it in memory or in the archive."""
+        numbers = range(max(1, self.core.farm.next_job - 8), self.core.farm.next_job + 1)
+        resting = [job.id for job in self.core.farm.jobs.values() if not job.open_units]
+        number = rng.choice(resting if resting and rng.random() < 0.5 else numbers)
+        shelf = None if number in self.core.farm.jobs else self.store.shelf(number)
+        if number in self.core.farm.shelved.clearing:
+            shelf = None  # as the broker does: its row goes with the next checkpoint
+        out = self.handle(DeleteEvent(self.now_us, number, "", "ann", shelf))
+        if out is None:
+            return
+        must(number not in self.core.farm.jobs, f"J{number} was deleted and is there")
+        self.tokens = {key: known for key, known in self.tokens.items() if known != number}
+        self.truth.seen["deleted"] += 1
+        if rng.random() < 0.5:
+            self.handle(CheckpointEvent(self.now_us))
+            must(self.store.shelved_job(number) is None, f"J{number} was deleted and is in the archive")
+
     def restart(self, rng: random.Random) -> None:
         """The broker restarts."""
         self.restart_broker(rng)
@@ -716,5 +759,7 @@ OPERATIONS: dict[str, int] = {
     "node_act": 2,
     "checkpoint": 2,
     "restart": 1,
+    "shelve": 2,
+    "delete": 1,
 }
 Operation = Callable[[Driver, random.Random], None]

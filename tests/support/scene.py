@@ -1,4 +1,4 @@
-"""A situation on a farm, made with the real commands: what was typed, what happened, what the farm says of it.
+"""A situation on a farm, made with the real commands: what was typed, what happened, what the farm says.
 
 What belongs here: a broker of its own, agents that report what the situation wants, commands run and written
 down.  What it may not know: which situations there are (``docs/why_situations.py``).

@@ -256,10 +256,12 @@ def test_the_options_in_the_guide_are_options(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     for option in options():
         monkeypatch.delenv(option.variable, raising=False)
-    (text,) = blocks("docs/admin-guide.md", "toml")
     path = Places("local").options
     path.parent.mkdir(parents=True)
-    path.write_text(text)
+    for text in blocks("docs/admin-guide.md", "toml"):
+        path.write_text(text)
+        load_broker_options("local")
+        load_agent_options("local")
     assert load_broker_options("local").listen == "0.0.0.0"
     agent = load_agent_options("local")
     assert (agent.ram_mib, agent.deny_renderers, len(agent.path_rules)) == (48 * 1024, ("command",), 2)

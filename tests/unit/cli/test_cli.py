@@ -312,7 +312,7 @@ def test_why_of_work_that_waits_names_causes_nodes_and_a_start(run: Run, broker:
     assert lines[6:12] == [f"  h{hour} and 1 more: opens at {hour}:00" for hour in range(10, 16)]
     assert lines[12:] == [
         "  and 4 nodes for 2 other reasons",
-        "  expected to start now; 340 frames ahead; its user may expect 25% of the farm",
+        "  expected to start now; its user may expect 25% of the farm while others want it too",
         "(only the first frames were looked at; name fewer to see others)",
     ]
 
@@ -331,7 +331,7 @@ def test_why_of_frames_that_failed_says_where_and_how_often(run: Run, broker: Fa
     assert run("why", "J12/beauty/2").out.splitlines()[1:] == [
         "J12/beauty/2 is failed [output]",
         "  the file is black  -> farm log J12/beauty@7",
-        "  failed on ws-12, ws-13, 3 of its tries used",
+        "  failed on ws-12, ws-13, 3 times in all",
     ]
     # Nobody reads it from the log or the list of frames: one answer, by the broker alone.
     asked = [type(request) for request in broker.requests]
@@ -347,19 +347,18 @@ def test_why_of_frames_that_failed_says_where_and_how_often(run: Run, broker: Fa
 @pytest.mark.parametrize(
     ("low_s", "high_s", "words"),
     [
-        (None, None, "no start can be told"),
-        (7000.5, None, "will not start within 117 min"),
+        (7000.5, None, "expected to start in 117 min at the earliest"),
         (7200.5, 36000.5, "expected to start between 2.0 h and 10.0 h from now"),
         (-5, 60.5, "expected to start within 60 s"),
         (119.5, 119.6, "expected to start in about 120 s"),
-        (-9, None, "may start now or later"),
+        (-9, None, "may start at any moment"),
     ],
 )
 def test_a_start_is_told_as_far_as_it_is_known(
     run: Run,
     broker: FakeBroker,
     monkeypatch: pytest.MonkeyPatch,
-    low_s: float | None,
+    low_s: float,
     high_s: float | None,
     words: str,
 ) -> None:
@@ -370,12 +369,23 @@ def test_a_start_is_told_as_far_as_it_is_known(
     assert run("why", "J12/beauty/4").out.splitlines()[-1] == f"  {words}"
 
 
+def test_no_start_is_promised_to_what_stands_still(run: Run, broker: FakeBroker) -> None:
+    row = wire.WhyRow(address="J12/beauty/4", state="queued", units=1, share=0.5)
+    broker.why["J12/beauty/4"] = {"rows": (row,)}
+    assert run("why", "J12/beauty/4").out.splitlines() == [
+        "J12 shot010 is running",
+        "J12/beauty/4 is queued",
+    ]
+    broker.jobs[12] = job_row(12, state="paused", reason="paused by ann")
+    assert run("why", "J12/beauty/4").out.splitlines()[0] == "J12 shot010 is paused: paused by ann"
+
+
 def test_why_a_node_is_idle(run: Run, broker: FakeBroker) -> None:
     work = wire.WhyWork("J13/comp", "needs 32 cores, has 16", "ask for fewer cores")
     broker.why["ws-12"] = {"node": "ws-12", "work": (work,), "waiting": 3}
     assert run("why", "--node", "ws-12").out.splitlines() == [
         "ws-12 is in service and has room",
-        "  of 3 steps that wait, the first in order:",
+        "  3 steps wait in the farm (the first 1 in order); not here, because:",
         "  J13/comp: needs 32 cores, has 16  -> ask for fewer cores",
     ]
     assert run("why", "--node", "ws-12", "--json").json == {

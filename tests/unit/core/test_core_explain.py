@@ -13,6 +13,7 @@ from farm.core.explain import Answer
 from farm.core.outcome import LeaseCommand
 from farm.model.jobs import AfterSpec
 from farm.model.policy import LimitRule, Policy, SiteRule
+from farm.model.reports import FAILED, UnitReport
 from farm.model.resources import Resources
 from tests.support.core_rig import Rig, step
 
@@ -219,6 +220,154 @@ def test_why_a_node_is_idle() -> None:
     assert answer.reason == "is idle: nothing waits in the farm (1 job is paused)"
     rig.node_act("node-drain", node, "fan")
     assert idle.why_idle(rig.core.farm, rig.node(node), rig.now_us).reason == "is drained (fan)"
+
+
+def test_the_nearest_node_is_named_first_and_its_cure_changes_all_that_is_needed() -> None:
+    rig = Rig()
+    rig.join("tiny", 1)
+    rig.join("far", 2)
+    rig.join("near", 8, vram=(24_000,))
+    rig.submit(step(frames="1", resources=Resources(cores=12, gpus=1, vram_mib=48_000)), force=True)
+    answer = why(rig)
+    assert answer.causes[0][0] == "no node can ever take it"
+    assert answer.nodes[0].nodes == ("near",)
+    cure = "farm set J1/beauty resources.cores=8 resources.vram_mib=24000"
+    assert answer.causes[0][1] == answer.nodes[0].cure == cure
+    # A node without any GPU could be given the work only by making other work of it.
+    assert {one.cure for one in answer.nodes[1:]} == {""}
+    rig.act("set", "J1/beauty", '{"resources.cores":8,"resources.vram_mib":24000}')
+    assert len(rig.dispatch()) == 1
+
+
+def test_nodes_that_lack_the_program_or_an_attribute_have_no_cure() -> None:
+    rig = Rig()
+    rig.join("a", 4)
+    rig.submit(step(frames="1", attributes={"room": "b"}, resources=Resources(cores=9)), force=True)
+    assert why(rig).causes[0] == ("no node can ever take it", "add a node that can")
+
+
+def test_a_node_kept_for_others_is_never_called_free() -> None:
+    rig = Rig()
+    policy(rig, reserve_after_s=1)
+    node = rig.join("a", 4)
+    rig.submit(step("small", "1-40"))
+    leases = rig.dispatch()
+    rig.submit(step("large", "1", resources=Resources(cores=4)), user="kim")
+    rig.done(leases.pop(0), elapsed_s=600.0)
+    leases += rig.dispatch()
+    rig.wait(2.0, node)
+    rig.done(leases.pop(0), elapsed_s=600.0)
+    assert rig.dispatch() == []
+    small = why(rig, "J1/small")
+    assert small.nodes[0].filter == "reserved"
+    assert small.nodes[0].reason == "is kept for J2/large, which this would hold up"
+    large = why(rig, "J2/large")
+    assert large.causes[0][0] == "a is kept for it and takes nothing that would hold it up"
+    assert small.wait is not None
+    assert large.wait is not None
+    assert small.wait.low_us is not None
+    assert large.wait.low_us is not None
+    assert small.wait.low_us > large.wait.low_us > rig.now_us
+    idle_answer = idle.why_idle(rig.core.farm, rig.node(node), rig.now_us)
+    assert idle_answer.reason == "is kept for J2/large, which needs its room"
+
+
+def test_each_cap_has_its_own_cure_and_nothing_that_is_capped_is_promised_now() -> None:
+    rig = Rig()
+    policy(rig, user_max_cores={"*": 2})
+    rig.join("a", 8)
+    rig.submit(step(frames="1-9"), max_cores=1)
+    assert len(rig.dispatch()) == 1
+    answer = why(rig)
+    assert answer.causes[0][1] == "farm set J1 max_cores=N (0 = no cap)"
+    assert ("1 frame is being rendered", "") in answer.causes
+    assert answer.wait is not None
+    assert answer.wait.low_us is not None
+    assert answer.wait.low_us > rig.now_us
+    rig.act("set", "J1", '{"max_cores":0}')
+    rig.dispatch()
+    assert "farm policy set 'user_max_cores.*=N'" in why(rig).causes[0][1]
+
+
+def test_the_cure_of_a_closed_site_cures() -> None:
+    rig = Rig()
+    policy(rig, sites={"cloud": SiteRule(projects=("film",))})
+    rig.join("far", site="cloud")
+    rig.submit(step(frames="1"), project="advert")
+    answer = why(rig)
+    cure = "a wrangler: farm policy set sites.cloud.projects=film,advert"
+    assert answer.causes[0] == ("no node can ever take it", cure)
+    assert answer.wait is not None
+    assert answer.wait.low_us is None
+    policy(rig, sites={"cloud": SiteRule(projects=("film", "advert"))})
+    assert len(rig.dispatch()) == 1
+
+
+def test_all_nodes_out_of_service_is_not_called_busy() -> None:
+    rig = Rig()
+    for number, name in enumerate(("a", "b"), start=1):
+        rig.join(name)
+        rig.node_act("node-drain", number, "fan")
+    rig.submit(step())
+    answer = why(rig)
+    assert answer.causes == (("every node that could take it is out of service", ""),)
+    assert answer.nodes[0].cure == "farm node enable a b"
+
+
+def test_what_is_tried_again_later_does_not_start_now() -> None:
+    rig = Rig()
+    node = rig.join("a")
+    rig.submit(step(frames="1"))
+    rig.fail(rig.lease(), "licence")
+    for unit in (None, 0):
+        wait = why(rig, unit=unit).wait
+        assert wait is not None
+        assert wait.low_us == rig.now_us + 15_000_000
+    answer = idle.why_idle(rig.core.farm, rig.node(node), rig.now_us)
+    assert answer.reason == "is idle: nothing waits in the farm (1 frame is tried again later)"
+
+
+def test_frames_behind_the_scouts_have_no_start_of_their_own() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.submit(step(frames="1-9"), scout=2)
+    rig.lease()
+    answer = why(rig, unit=3)
+    assert answer.causes[0] == ("its job renders a few scout frames first", "farm resume J1")
+    assert answer.wait is not None
+    assert answer.wait.low_us is None
+
+
+def test_failures_of_a_step_are_told_by_their_words_the_most_first() -> None:
+    rig = Rig()
+    rig.join("a", 8)
+    rig.submit(step(frames="1-4"))
+    leases = rig.dispatch()
+    for lease, reason in zip(leases, ("no camera", "no texture", "no texture", "no texture"), strict=True):
+        rig.report(lease, UnitReport(lease.units[0], FAILED, "config", reason, 1))
+    told = why(rig)
+    assert told.state == "failed"
+    assert told.failure == "config"
+    assert told.causes[:2] == (
+        ("3 frames: no texture", "farm log J1/beauty/2"),
+        ("1 frame: no camera", "farm log J1/beauty/1"),
+    )
+
+
+def test_a_step_at_work_tells_of_its_frames_that_cannot_go_on() -> None:
+    rig = Rig()
+    rig.join("a", 8)
+    rig.submit(step("sim", "1-2"), step("beauty", "1-2", after=(AfterSpec(step="sim", frames=True),)))
+    good, bad = rig.dispatch()
+    rig.done(good)
+    rig.fail(bad, "config")
+    rig.dispatch()
+    answer = why(rig)
+    assert answer.state == "running"
+    assert answer.causes == (
+        ("1 frame is being rendered on a", ""),
+        ("1 frame is blocked: J1/beauty/2 waits for J1/sim/2, which is failed", "farm retry J1/sim/2"),
+    )
 
 
 @settings(max_examples=40, deadline=None)

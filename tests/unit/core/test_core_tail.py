@@ -425,7 +425,7 @@ def _happen_to_all(driver: Driver, word: str, rng: random.Random) -> None:
 
 
 @settings(
-    max_examples=120,
+    max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

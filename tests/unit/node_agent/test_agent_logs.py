@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.model.errors import StorageError
-from node_agent.logs import MAX_READ_BYTES, LogSpool
+from node_agent.logs import MAX_READ_BYTES, NOTES_BYTES, LogSpool
 from tests.support.real import require
 
 
@@ -28,6 +28,7 @@ def test_bytes_come_back_as_they_came_between_our_own_lines(tmp_path: Path) -> N
         spool.append(b"Fra:1 \x1b[31m\xff\r\n")
         spool.append(b"no line end")
         spool.note("exit code 0")
+        spool.settle()
         assert spool.size == spool.path.stat().st_size
         expected = (
             b"== overcrank: J1/beauty@7 on node three starts\nFra:1 \x1b[31m\xff\r\nno line end\n"
@@ -124,9 +125,27 @@ def test_a_full_disk_does_not_raise_but_is_told(tmp_path: Path, monkeypatch: pyt
         os.close(full)
         spool.append(b"does not\n")
         spool.note("nor this")
+        spool.settle()
         assert "No space left" in spool.trouble
         assert str(spool.path) in spool.trouble
         assert spool.size == 5
+
+
+def test_notes_of_a_silent_program_are_in_the_file_in_time_and_in_place(tmp_path: Path) -> None:
+    with LogSpool(tmp_path / "a.log") as spool:
+        for number in range(3):
+            spool.note(f"note {number}")
+            assert spool.size == len(spool.read(0))  # whoever asks sees all of it
+        spool.note("before the words")
+        spool.append(b"words\n")
+        lines = spool.path.read_bytes().splitlines()
+        assert lines[-2:] == [b"== overcrank: before the words", b"words"]
+        for number in range(1000):
+            spool.note(f"silence {number}")
+        assert spool.size - spool.path.stat().st_size <= NOTES_BYTES
+        spool.note("last")
+    assert spool.path.read_bytes().endswith(b"== overcrank: last\n")
+    assert spool.size == spool.path.stat().st_size
 
 
 def test_a_log_that_cannot_be_opened_is_a_storage_error_naming_it(tmp_path: Path) -> None:

@@ -19,12 +19,14 @@ from farm.core.apply import units_of
 from farm.core.checkpoint import BEFORE_ALL
 from farm.core.rows import AnyRow, BulkRow, LeaseRow, ResultRow, SeenRow
 from farm.model.errors import StorageError
-from farm.storage.tables import GROUND, JOURNALED
+from farm.storage.tables import GROUND, JOURNALED, LEAVING
 from tests.unit.storage.samples import AT_US, Writer
 
 Opens = Callable[[], Store]
 #: Kinds of rows that a restart applies again.
-REPLAYED = (*GROUND, *JOURNALED)
+REPLAYED = (*GROUND, *LEAVING, *JOURNALED)
+#: Number of the job in the archive among one row of each kind.
+ARCHIVED = 7
 
 
 def replayed(store: Store, after: int = BEFORE_ALL) -> list[AnyRow]:
@@ -57,7 +59,8 @@ def one_of_each(w: Writer) -> list[AnyRow]:
     return [
         *w.ground(),
         *(w.lease(), w.result(1), w.bulk(), w.job_state(), w.history(), w.stale(), w.spec(), w.verify()),
-        *(w.meter(), w.edit(), w.policy(), w.seen(), w.node_map(), w.step_map(), w.checkpoint()),
+        *(w.meter(), w.edit(), w.policy(), w.seen(), w.node_map(), w.step_map()),
+        *(w.job(ARCHIVED), w.shelf(ARCHIVED), w.deleted(8), w.checkpoint()),
     ]
 
 
@@ -123,8 +126,9 @@ class StoreConformance:
         image = store.load()
         assert image.last_seq == w.seq
         assert image.checkpoint == rows[-1]
-        ground = [row for row in rows if type(row) in GROUND]
+        ground = [row for row in rows if type(row) in GROUND and getattr(row, "id", 0) != ARCHIVED]
         assert image.ground == ground
+        assert image.tokens == [("ana", f"t{ARCHIVED}", ARCHIVED)]
         assert image.maps == [row for row in rows if hasattr(row, "tries")]
         assert image.nodes == [row for row in rows if hasattr(row, "meter")]
         assert replayed(store, rows[-1].seq) == []
@@ -324,6 +328,101 @@ class StoreConformance:
         assert image.nodes == later[:1]
         assert [row.step_id for row in image.maps] == [1, 2]
         assert image.maps[1] == later[1]
+        store.close()
+
+    # -- the archive --
+
+    def test_a_restart_does_not_read_jobs_of_the_archive(self, opens: Opens) -> None:
+        w = Writer()
+        store = opens()
+        live = [*w.ground(), w.job_state(), w.edit(), w.step_map(1)]
+        old = [w.job(2), w.step(5, 2), w.step(6, 2), w.job_state(2), w.edit(5)]
+        work = [w.lease(5), w.result(1, 5), w.lease(1), w.result(2, 1)]
+        store.commit([*live, *old, *work])
+        maps = [w.step_map(5), w.step_map(6)]
+        shelf = w.shelf(2)
+        store.commit([*maps, shelf, w.checkpoint()])
+        store.close()
+        store = opens()
+        image = store.load()
+        assert image.ground == [row for row in live if type(row) in GROUND]
+        assert image.maps == live[-1:]
+        assert image.tokens == [("ana", "t2", 2)]
+        assert replayed(store, image.after) == []
+        # All of it is there for who asks, and for who goes through everything from the first row on.
+        found = store.shelved_job(2)
+        assert found is not None
+        assert (found.shelf, found.ground, found.maps) == (shelf, old, maps)
+        assert store.step_history(5, None) == work[:2]
+        everything = [row for row in [*live, *old, *work, shelf] if type(row) in REPLAYED]
+        assert replayed(store) == sorted(everything, key=lambda row: row.seq)
+        assert store.shelved_job(1) is None
+        assert store.shelf(1) is None
+        store.close()
+
+    def test_the_archive_is_listed_newest_first_and_pages(self, opens: Opens) -> None:
+        w = Writer()
+        store = opens()
+        store.commit([w.job(number) for number in range(1, 8)])
+        # They went there in another order than they came.
+        went = ((3, "done"), (1, "failed"), (6, "done"), (2, "canceled"), (5, "failed"))
+        rows = {n: w.shelf(n, user="bob" if n % 2 else "ana", state=state) for n, state in went}
+        store.commit([*rows.values(), w.checkpoint()])
+
+        def listed(
+            before: int = 0, user: str = "", states: tuple[str, ...] = (), limit: int = 9
+        ) -> list[int]:
+            return [row.job_id for row in store.shelved(before, user, states, limit)]
+
+        assert listed() == [6, 5, 3, 2, 1]
+        assert listed(limit=2) == [6, 5]
+        assert listed(before=5, limit=2) == [3, 2]
+        assert listed(user="bob") == [5, 3, 1]
+        assert listed(states=("failed", "canceled")) == [5, 2, 1]
+        assert listed(before=5, user="bob", states=("failed",)) == [1]
+        assert listed(user="'; DROP TABLE shelf; --") == listed(limit=0) == listed(limit=-1) == []
+        assert store.shelf(6) == rows[6]
+        store.close()
+
+    def test_a_deleted_job_leaves_the_store_with_the_next_checkpoint(self, opens: Opens) -> None:
+        w = Writer()
+        store = opens()
+        keep = [*w.ground(), w.step_map(1), w.edit(1), w.job_state(1)]
+        gone = [w.job(2), w.step(5, 2), w.step(6, 2), w.job_state(2), w.edit(5), w.step_map(5), w.step_map(6)]
+        store.commit([*keep, *gone, w.lease(5), w.result(1, 5), w.lease(1), w.result(2, 1), w.history(2)])
+        store.commit([w.checkpoint()])
+        later = [w.bulk(6), w.deleted(2)]
+        store.commit(later)
+        # Until then all of it is there: a restart reads it, and the row that takes it away.
+        assert [row for row in store.load().ground if getattr(row, "job_id", 0) == 2]
+        assert replayed(store, store.load().after) == later
+        assert store.meta("history_incomplete") is None
+        store.commit([w.checkpoint(), w.lease(1)])
+        store.close()
+        store = opens()
+        image = store.load()
+        assert image.ground == [row for row in keep if type(row) in GROUND]
+        assert image.maps == [row for row in keep if hasattr(row, "tries")]
+        assert store.step_history(5, None) == store.step_history(6, None) == store.job_states(2, 9) == []
+        assert len(store.step_history(1, None)) == 3
+        assert store.deleted(2) == later[1]
+        assert store.deleted(1) is None
+        assert [row.job_id for row in store.history(2, 0, 9)] == [2], "what people were told stays"
+        # Who goes through all rows must know that some are gone.
+        assert store.meta("history_incomplete")
+        store.commit([w.checkpoint()])
+        store.close()
+
+    def test_a_job_of_the_archive_can_be_deleted(self, opens: Opens) -> None:
+        w = Writer()
+        store = opens()
+        store.commit([*w.ground(), w.job(2), w.step(5, 2), w.step_map(5), w.shelf(2), w.checkpoint()])
+        store.commit([w.deleted(2, shelved=1)])
+        store.commit([w.checkpoint()])
+        assert store.shelved(0, "", (), 9) == []
+        assert store.shelved_job(2) is None
+        assert store.load().tokens == []
+        assert [row for row in replayed(store) if getattr(row, "job_id", 0) == 2] == [store.deleted(2)]
         store.close()
 
     # -- reading history --

@@ -6,6 +6,7 @@ from farm.core.rows import (
     AnyRow,
     BulkRow,
     CheckpointRow,
+    DeleteRow,
     HistoryRow,
     JobRow,
     JobStateRow,
@@ -16,6 +17,7 @@ from farm.core.rows import (
     PolicyRow,
     ResultRow,
     SeenRow,
+    ShelfRow,
     SpecRow,
     StaleRow,
     StepEditRow,
@@ -121,6 +123,15 @@ class Writer:
 
     def seen(self) -> SeenRow:
         return SeenRow(self._next(), b"\x81\x01\x05")
+
+    def shelf(self, job: int = 1, user: str = "ana", state: str = "done") -> ShelfRow:
+        figures = (AT_US, AT_US, AT_US, 9, 8, 1, 1_000, 100, 7_000_000)
+        who = (user, "film", 50, f"t{job}")
+        return ShelfRow(self._next(), job, AT_US, "shot_010", *who, state, "", *figures, "1-2")
+
+    def deleted(self, job: int = 1, shelved: int = 0) -> DeleteRow:
+        who = ("shot_010", "ana", "film", f"t{job}")
+        return DeleteRow(self._next(), job, AT_US, *who, shelved, 8, 1_000, 100, 5, "old", "wim")
 
     def node_map(self, node: int = 1, body: bytes = b"\x01") -> NodeMapRow:
         return NodeMapRow(node, self._next(), body, b"\x02")

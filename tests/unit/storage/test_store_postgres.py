@@ -61,6 +61,7 @@ class TestPostgresStore(StoreConformance):
     def fresh(self, server: PostgresServer, url: str) -> Callable[[], Store]:
         def make() -> Store:
             names = "journal segments jobs steps job_states step_edits policies history node_maps step_maps"
+            names += " shelf deleted"
             with server.connection(urlsplit(url).path.strip("/")) as connection:
                 connection.execute(f"TRUNCATE {names.replace(' ', ', ')}, checkpoints")
             return PostgresStore(url)

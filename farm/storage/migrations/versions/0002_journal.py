@@ -3,6 +3,8 @@
 Rows of the tables it replaces become journal entries in order of ``seq``, without a checkpoint: the first
 start replays them all and writes one.  Nodes, of which only the last row was kept, stand before everything;
 a request to look at files stands where it was first made, which is its id.
+
+The archive comes with it: jobs that are at rest for long are in ``shelf`` and leave the broker's memory.
 """
 
 from __future__ import annotations
@@ -36,6 +38,46 @@ _VERIFY = "id seq step_id units purpose who at_us done"
 _NODES = "id seq key name pool site facts enabled reason rate_nano_h seen_us forgotten"
 _METERS = "node_id seq running origin_us metered_us rate_nano_h total_nano idle_nano waste_nano charges"
 _STALE = "seq attempt_id unit node_id at_us reason"
+
+#: Columns of the archive, and of what is kept of deleted jobs.
+_SHELF = {
+    "seq": _INT,
+    "job_id": _INT,
+    "at_us": _INT,
+    "name": sa.Text(),
+    "user": sa.Text(),
+    "project": sa.Text(),
+    "priority": _INT,
+    "token": sa.Text(),
+    "state": sa.Text(),
+    "reason": sa.Text(),
+    "submitted_us": _INT,
+    "started_us": _INT,
+    "ended_us": _INT,
+    "units": _INT,
+    "done": _INT,
+    "failed": _INT,
+    "spend_nano": _INT,
+    "waste_nano": _INT,
+    "busy_us": _INT,
+    "steps": sa.Text(),
+}
+_DELETED = {
+    "seq": _INT,
+    "job_id": _INT,
+    "at_us": _INT,
+    "name": sa.Text(),
+    "user": sa.Text(),
+    "project": sa.Text(),
+    "token": sa.Text(),
+    "shelved": _INT,
+    "done": _INT,
+    "spend_nano": _INT,
+    "waste_nano": _INT,
+    "busy_us": _INT,
+    "reason": sa.Text(),
+    "who": sa.Text(),
+}
 
 _Placed = tuple[int, list[Any]]
 
@@ -95,6 +137,23 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_step_edits")),
         sqlite_strict=True,
     )
+    op.create_table(
+        "shelf",
+        *(sa.Column(name, kind, autoincrement=False, nullable=False) for name, kind in _SHELF.items()),
+        sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_shelf_job_id_jobs")),
+        sa.PrimaryKeyConstraint("seq", name=op.f("pk_shelf")),
+        sqlite_strict=True,
+    )
+    op.create_index(op.f("ix_shelf_job_id"), "shelf", ["job_id"], unique=False)
+    op.create_table(
+        "deleted",
+        *(sa.Column(name, kind, autoincrement=False, nullable=False) for name, kind in _DELETED.items()),
+        sa.PrimaryKeyConstraint("seq", name=op.f("pk_deleted")),
+        sqlite_strict=True,
+    )
+    op.create_index(op.f("ix_deleted_job_id"), "deleted", ["job_id"], unique=False)
+    op.create_index(op.f("ix_steps_job_id"), "steps", ["job_id"], unique=False)
+    op.create_index(op.f("ix_step_edits_step_id"), "step_edits", ["step_id"], unique=False)
     for name in ("keys", "invites"):
         # Their order was SQLite's row number, which other databases do not have.
         op.add_column(name, sa.Column("n", _INT, nullable=False, server_default="0"))
