@@ -207,9 +207,9 @@ class Desk:
         with self.lock:
             self.machine.verified(held.attempt, index, files, ask=ask)
             if ask and self.online:
-                unit = held.units[index]
-                message = next(m for m in self.machine.asking_of(held) if m.unit == unit.index)
-                self._outgoing.append((encode(message), 0))
+                # Of an attempt that was stopped while this was looked at, nothing is asked any more.
+                asking = [m for m in self.machine.asking_of(held) if m.unit == held.units[index].index]
+                self._outgoing += [(encode(message), 0) for message in asking]
             self._poke(held.attempt)
         if ask:
             self._wake()

@@ -4,8 +4,8 @@ What belongs here: the client of ``supervisor_main.py`` and the search for what 
 running.  What it may not know: jobs, renderers, the broker.  Safe to call from any thread; one reader
 thread delivers the answers.  ``node_agent.lane`` is a way beside it for one thread.
 
-Long because the other side runs with the standard library alone, so that what both say to each other, and what
-is done when it says nothing any more, is written out here.
+Long because the other side runs with the standard library alone, so that what both say to each other, and
+what is done when it says nothing any more, is written out here.
 """
 
 from __future__ import annotations

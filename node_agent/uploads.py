@@ -6,8 +6,8 @@ may not know: leases, results; losing this thread would lose logs, never frames.
 Logs lie in the agent's state folder, one file per attempt whose name says where it belongs, until the broker
 has all of it; so they survive a broker that is away and an agent that is killed.
 
-Long because the life of a log on disk and its way over the wire are one: what is cut off in either is taken up
-in the other.
+Long because the life of a log on disk and its way over the wire are one: what is cut off in either is taken
+up in the other.
 """
 
 # Files come and go with every chunk; pathlib would cost more than they do:

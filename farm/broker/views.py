@@ -1,4 +1,7 @@
-"""What people see: rows made from the core's state and the stored history.  Reads, never writes."""
+"""What people see: rows made from the core's state and the stored history.  Reads, never writes.
+
+Long because every kind of row is made here, and what they say of the same work must agree.
+"""
 
 from __future__ import annotations
 

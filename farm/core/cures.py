@@ -100,7 +100,8 @@ def of_cap(farm: Farm, step: Step) -> str:
     user = job.user if job.user in farm.policy.user_max_cores else "*"
     if cap_of_user(farm.policy, job.user):
         whose = job.user or "theirs"
-        return f"one of {whose}'s frames must end first; or a wrangler: farm policy set 'user_max_cores.{user}=N'"
+        lift = f"a wrangler: farm policy set 'user_max_cores.{user}=N'"
+        return f"one of {whose}'s frames must end first; or {lift}"
     return ""
 
 

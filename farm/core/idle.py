@@ -12,9 +12,9 @@ from farm.core import cures
 from farm.core.apply import BLOCKED
 from farm.core.explain import cure_for, frames, judge
 from farm.core.match import out_of_service
+from farm.core.order import order_key
 from farm.core.shares import kept_back
 from farm.core.state import Farm, Node
-from farm.core.turn import order_key
 
 
 class IdleAnswer(msgspec.Struct, frozen=True):

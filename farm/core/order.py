@@ -229,3 +229,19 @@ class Queue:
                             )
                             found[step_id] = (key, step)
         return [step for _, step in sorted(found.values(), key=lambda pair: pair[0])]
+
+
+def order_key(step: Step) -> tuple[int, int, int, int, int, int, int, int]:
+    """Where a step comes in the whole order, as an Entry without the step: smaller goes first."""
+    job = step.job
+    project, user = job.project_account, job.user_account
+    return (
+        -job.priority,
+        project.level,
+        project.number,
+        user.level,
+        user.number,
+        job.id,
+        step.index,
+        step.id,
+    )

@@ -13,6 +13,7 @@ from farm.core.apply import QUEUED, RUNNING
 from farm.core.dependencies import move
 from farm.core.match import able_nodes, excluded, lack, refused
 from farm.core.openings import free_vram
+from farm.core.order import order_key
 from farm.core.outcome import Outcome, StopCommand
 from farm.core.pace import frame_us, known, left_us
 from farm.core.state import Attempt, Farm, Node, Reservation, Shape, Step
@@ -114,28 +115,13 @@ def review(farm: Farm, now_us: int, out: Outcome) -> None:
                 due.append((step, False))
             elif policy.preempt.on and waited_s >= policy.preempt.after_s:
                 due.append((step, True))
-    due.sort(key=lambda pair: _order(pair[0]))
+    due.sort(key=lambda pair: order_key(pair[0]))
     able: _Able = {}
     for step, only_preempt in due[:PER_LOOK]:
         if policy.preempt.on and _preempt(farm, step, able, now_us, out):
             continue
         if not only_preempt and len(farm.reservations) < policy.reservations:
             _reserve(farm, step, able, now_us)
-
-
-def _order(step: Step) -> tuple[object, ...]:
-    job = step.job
-    project, user = job.project_account, job.user_account
-    return (
-        -job.priority,
-        project.level,
-        project.number,
-        user.level,
-        user.number,
-        job.id,
-        step.index,
-        step.id,
-    )
 
 
 def _note_waiting(farm: Farm, now_us: int) -> None:
@@ -156,7 +142,7 @@ def _drop(farm: Farm, kept: Reservation) -> None:
 
 
 def _keep(farm: Farm, step: Step, node: Node, at_us: int, now_us: int, *, preempts: bool) -> None:
-    kept = Reservation(step.id, node.id, at_us, now_us, preempts)
+    kept = Reservation(step.id, node.id, at_us, preempts)
     farm.reservations[step.id] = kept
     node.reserved = kept
 

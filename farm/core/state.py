@@ -167,14 +167,12 @@ class Reservation(msgspec.Struct):
         step_id: The step.
         node_id: The node.
         at_us: When the node is expected to have room.
-        made_us: When it was reserved.
         preempts: Whether work was stopped for it.
     """
 
     step_id: int
     node_id: int
     at_us: int
-    made_us: int
     preempts: bool = False
 
 

@@ -13,6 +13,7 @@ from farm.core import pace
 from farm.core.apply import QUEUED
 from farm.core.chunks import queued_us, slots_and_speed
 from farm.core.match import avoided, excluded, refused, site_closed
+from farm.core.order import order_key
 from farm.core.pace import chunk_us
 from farm.core.reserve import room_at, room_before
 from farm.core.shares import kept_back, limit_short
@@ -121,21 +122,6 @@ def _ahead(farm: Farm, step: Step) -> tuple[int, float, bool]:
                 units += other.counts[QUEUED]
                 work_us += queued_us(other)
     return units, work_us, True
-
-
-def order_key(step: Step) -> tuple[int, int, int, int, int, int, int, int]:
-    job = step.job
-    project, user = job.project_account, job.user_account
-    return (
-        -job.priority,
-        project.level,
-        project.number,
-        user.level,
-        user.number,
-        job.id,
-        step.index,
-        step.id,
-    )
 
 
 def expected_share(farm: Farm, step: Step) -> float:

@@ -333,7 +333,7 @@ class Step:
         #: What frames took so far (``farm.core.pace``).
         self.pace = Pace()
         #: Unit that runs twice -> the second attempt, as long as the first one owes it; see
-        #: ``farm.core.copies``.
+        #: ``farm.core.tail``.
         self.copies: dict[int, Attempt] = {}
         #: Unit -> pictures of its second attempt, which waits until the first is known to have stopped.
         self.copy_waits: dict[int, tuple[PictureSpec | None, ...]] = {}

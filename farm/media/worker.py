@@ -128,7 +128,12 @@ def main() -> int:
         body = _read_body(stdin)
         if body is None:
             return 0
-        write_message(out, answer(_REQUEST.decode(body)))
+        try:
+            write_message(out, answer(_REQUEST.decode(body)))
+        except BrokenPipeError:
+            # Whoever asked was killed.  What was not written must not be tried again at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+            return 0
 
 
 if __name__ == "__main__":

@@ -68,3 +68,36 @@ def test_the_stages_of_a_profile_are_a_part_of_the_whole(tmp_path: Path) -> None
     stages = [figures[f"profile.{name}"] for name in ("drain", "dispatch", "commit", "send")]
     assert all(stage > 0 for stage in stages)
     assert sum(stages) < figures["profile.main_thread"]
+
+
+@pytest.mark.slow
+def test_scale_states_each_ratio_and_whether_it_holds(tmp_path: Path) -> None:
+    flags = ("--only", "agents", "--only", "storm", "--rounds", "1", "--tasks", "200", "--agents", "3,6")
+    figures = run("scale.py", tmp_path, *flags, "--storm", "6", "--dir", str(tmp_path))
+    assert figures["scale.agents_6"] > 0
+    assert figures["scale.agents_6.cpu"] > 0
+    assert 0 < figures["scale.storm_6.p50"] <= figures["scale.storm_6.p99"]
+    for name in ("scale.agents_6", "scale.storm_6"):
+        assert figures[f"{name}.verdict"] in ("PASS", "FAIL")
+    assert (figures["scale.agents_6.verdict"] == "PASS") is (figures["scale.agents_6"] <= 1.3)
+    assert not list(tmp_path.glob("overcrank-bench-*")), "nothing is left behind"
+
+
+@pytest.mark.slow
+def test_all_benchmarks_end_in_one_table(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "run_all.py"), "--quick", "--quiet-s", "0", "startup", "latency"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    head, rule, *rows = done.stdout.splitlines()
+    assert head.split() == ["figure", "must", "goal", "measured", "must", "met", "goal", "met"]
+    assert set(rule) == {"-", " "}
+    table, total = rows[: rows.index("")], rows[-1]
+    assert {"startup.status", "latency.submit_to_start_p99"} <= {row.split()[0] for row in table}, done.stderr
+    missed = sum("FAIL" in row.rstrip().rpartition("  ")[0] for row in table)
+    assert f"{missed} missed" in total
+    assert done.returncode == int(missed > 0)

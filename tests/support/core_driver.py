@@ -77,7 +77,7 @@ class Driver:
         self, rng: random.Random, *, agents: int = 5, keep_events: bool = True, check_every: int = 1
     ) -> None:
         # Jobs leave memory after minutes of the farm's own time, so that a short history has some that do.
-        self.settings = Settings(archive_after_us=rng.choice((0, 60_000_000, 600_000_000)))
+        self.settings = Settings(archive_after_us=rng.choice((0, 20_000_000, 60_000_000)))
         self.store = MemoryStore()
         self.core = Core(self.settings)
         self.truth = Truth()
@@ -619,7 +619,10 @@ class Driver:
             self.restored()
 
     def shelve(self, rng: random.Random) -> None:
-        """Nothing happens for a while but heartbeats; then a checkpoint puts what is at rest into the archive."""
+        """A while passes with heartbeats alone; then a checkpoint puts what is at rest into the archive."""
+        jobs = [job.id for job in self.core.farm.jobs.values() if job.open_units]
+        if jobs and rng.random() < 0.5:
+            self.handle(ActEvent(self.now_us, "cancel", rng.choice(jobs), "", "", "", "", "ann"))
         self.now_us += rng.choice((10_000_000, 40_000_000))
         for agent in self.agents:
             if agent.session and not agent.muted:

@@ -24,7 +24,9 @@ def frames_of(step: Step) -> list[int]:
 
 def verdict(farm: Farm, step: Step, unit: int, need: AfterSpec, maps: Maps) -> str:
     """``met``, or what a unit is to do about a need that is not: ``wait``, ``skip`` or ``cancel``."""
-    job = farm.jobs[int(need.job[1:])] if need.job else step.job
+    job = farm.jobs.get(int(need.job[1:])) if need.job else step.job
+    if job is None:
+        return "met"  # somebody deleted it: nothing is left to wait for
     states: list[int] = []
     for other in job.steps:
         if need.step not in ("", other.spec.name):

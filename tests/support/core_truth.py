@@ -221,8 +221,8 @@ class Truth:
         looked = {(r.step_id, unit) for r in farm.verify.values() if r.purpose == "skip" for unit in r.units}
         for step in farm.steps.values() if changed else ():
             needs = step.spec.needs()
-            jobs = [farm.jobs[int(need.job[1:])] if need.job else step.job for need in needs]
-            seen = {step.id, *(other.id for job in jobs for other in job.steps)}
+            jobs = [farm.jobs.get(int(need.job[1:])) if need.job else step.job for need in needs]
+            seen = {step.id, *(other.id for job in jobs if job is not None for other in job.steps)}
             if not changed & seen:
                 continue
             for unit, state in enumerate(step.state):

@@ -11,6 +11,7 @@ from farm.core import explain, idle
 from farm.core.events import PolicyEvent
 from farm.core.explain import Answer
 from farm.core.outcome import LeaseCommand
+from farm.core.state import Step
 from farm.model.jobs import AfterSpec
 from farm.model.policy import LimitRule, Policy, SiteRule
 from farm.model.reports import FAILED, UnitReport
@@ -376,14 +377,17 @@ def test_explanations_never_contradict_the_scheduler(data: st.DataObject) -> Non
     """After placing, no node is called free for work that waits unless a cause is named; and work that
     nothing holds is leased."""
     rig = Rig()
-    policy(rig, limits={"nuke": LimitRule(total=data.draw(st.integers(0, 2)))}, user_max_cores={"bob": 2})
+    limits = {"nuke": LimitRule(total=data.draw(st.integers(0, 2)))}
+    policy(rig, limits=limits, user_max_cores={"bob": 2}, reserve_after_s=1)
     for number in range(data.draw(st.integers(1, 3))):
         rig.join(
             f"n{number}", data.draw(st.integers(1, 4)), site=data.draw(st.sampled_from(["local", "cloud"]))
         )
     leases: list[LeaseCommand] = []
     for _ in range(data.draw(st.integers(1, 12))):
-        match data.draw(st.sampled_from(["submit", "done", "fail", "drain", "enable", "pause", "resume"])):
+        match data.draw(
+            st.sampled_from(["submit", "done", "fail", "drain", "enable", "pause", "resume", "time"])
+        ):
             case "submit":
                 rig.submit(
                     step(
@@ -396,7 +400,9 @@ def test_explanations_never_contradict_the_scheduler(data: st.DataObject) -> Non
                     force=True,
                 )
             case "done" if leases:
-                rig.done(leases.pop(0))
+                rig.done(leases.pop(0), elapsed_s=data.draw(st.sampled_from([0.5, 600.0])))
+            case "time":
+                rig.wait(2.0, *rig.core.farm.nodes)
             case "fail" if leases:
                 rig.fail(leases.pop(0), data.draw(st.sampled_from(["renderer", "licence", "output"])))
             case "drain":
@@ -407,18 +413,19 @@ def test_explanations_never_contradict_the_scheduler(data: st.DataObject) -> Non
                 rig.act(word, f"J{data.draw(st.sampled_from(sorted(rig.core.farm.jobs)))}")
         leases += rig.dispatch()
         for one in rig.core.farm.steps.values():
+            whole = explain.why(rig.core.farm, one, None, rig.now_us)
+            if whole.state == "queued" and any(node.filter == "free" for node in whole.nodes):
+                assert _held(rig, one) or one.counts[1] == len(one.parked), words(whole)
             for unit in range(one.units):
                 answer = explain.why(rig.core.farm, one, unit, rig.now_us)
                 assert answer.causes or answer.state in ("done", "canceled", "skipped")
                 if answer.state != "queued":
                     continue
                 free = any(node.filter == "free" for node in answer.nodes)
-                held = (
-                    one.job.paused
-                    or unit in one.parked
-                    or bool(
-                        explain.kept_back(rig.core.farm, one)
-                        or explain.limit_short(rig.core.farm, one.limits)
-                    )
-                )
-                assert not free or held, words(answer)
+                assert not free or unit in one.parked or _held(rig, one), words(answer)
+
+
+def _held(rig: Rig, one: Step) -> bool:
+    """Whether something holds a step that is not about nodes."""
+    farm = rig.core.farm
+    return one.job.paused or bool(explain.kept_back(farm, one) or explain.limit_short(farm, one.limits))

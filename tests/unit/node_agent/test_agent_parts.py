@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from farm.model.outputs import FileFacts
 from farm.model.reports import DONE, FAILED, RELEASED, UnitReport
 from farm.model.states import FailureClass
-from farm.protocol.agent import ReportMsg, StepTemplate
+from farm.protocol.agent import BatchMsg, LeaseMsg, ReportMsg, StepTemplate
 from farm.protocol.codec import encode
 from farm.renderers.base import AppInstall, Problem
 from node_agent.checker import FILES_REPORTED, _fitting
 from node_agent.desk import Desk, _parts
 from node_agent.environ import clean_environment
 from node_agent.judge import WHOLE, End, Left, fates
+from node_agent.machine import Phase
 from node_agent.outbox import Outbox
 from node_agent.plan import choose_app
 from node_agent.troubles import WorkTrouble
@@ -243,4 +244,22 @@ def test_the_desk_never_waits_for_the_disk(tmp_path: Path) -> None:
         assert desk.hello_attempts() == ((), (1,))
         outbox.ack([1])
         assert outbox.pending() == []
+    outbox.close()
+
+
+def test_an_attempt_stopped_while_a_file_is_looked_at_asks_for_nothing(tmp_path: Path) -> None:
+    outbox = Outbox(tmp_path / "outbox.db")
+    desk = Desk(outbox)
+    units = (0, 1)
+    lease = LeaseMsg(7, 1, 99, 0, units, units, msgspec.Raw(b"\xc0"), ask=True)
+    (held,) = desk.apply(BatchMsg(1, leases=(lease,)))
+    desk.online = True
+    files = (FileFacts("/f.1.png", 1, "0" * 64),)
+    for index in units:
+        desk.machine.move(7, index, Phase.CHECKING)
+    desk.verified(held, 0, files, ask=True)
+    assert len(desk.outgoing()) == 1
+    desk.stop_all("the agent was stopped")
+    desk.verified(held, 1, files, ask=True)
+    assert desk.outgoing() == []
     outbox.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ import OpenImageIO as oiio  # noqa: N813
 import pytest
 
 from farm.media.verify import verify_file
+from farm.media.worker import VerifyRequest, write_message
 from farm.model.errors import OutputError, OvercrankError
 from node_agent.pixels import Pixels
 
@@ -82,6 +84,18 @@ def test_a_process_that_ended_for_idleness_is_replaced(pixels: Pixels, tmp_path:
     worker._process.stdin.close()
     worker._process.wait(10)
     assert pixels.verify(str(path), None).size == path.stat().st_size
+
+
+def test_a_decoder_whose_agent_was_killed_ends_without_a_word(tmp_path: Path) -> None:
+    """It finds out when it answers; its standard error is the agent's log."""
+    argv = [sys.executable, "-m", "farm.media.worker"]
+    worker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert worker.stdin is not None
+    assert worker.stdout is not None
+    worker.stdout.close()
+    write_message(worker.stdin, VerifyRequest(str(picture(tmp_path / "a.png"))))  # type: ignore[arg-type]
+    _, said = worker.communicate(timeout=30)
+    assert (worker.returncode, said) == (0, b"")
 
 
 def test_threads_ask_at_once_and_each_gets_its_own_answer(pixels: Pixels, tmp_path: Path) -> None:
