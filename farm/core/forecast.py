@@ -193,9 +193,11 @@ class Outlook:
         projects: dict[str, int] = {}
         users: dict[str, int] = {}
         for number, us in self._work.items():
-            other = farm.jobs[number]
-            if other is job or other.priority < job.priority:
+            found = farm.jobs.get(number)
+            # It may have been canceled and deleted since the work was counted.
+            if found is None or found is job or found.priority < job.priority:
                 continue
+            other = found
             if other.priority > job.priority:
                 before += us
                 continue

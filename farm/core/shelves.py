@@ -54,7 +54,7 @@ def shelve(farm: Farm, event: CheckpointEvent, out: Outcome) -> None:
             continue
         count += 1
         gone.update(step.id for step in job.steps)
-        row = _shelf_row(farm, job, event.now_us)
+        row = _shelf_row(job, farm.next_seq(), event.now_us)
         days = (event.now_us - _rests_since(job)) / _DAY_US
         reason = f"at rest for {days:.0f} days" if days >= 2 else f"at rest for {days * 24:.3g} hours"
         out.rows.append(row)
@@ -88,10 +88,10 @@ def _may_leave(farm: Farm, job: Job, now_us: int, verified: frozenset[int]) -> b
     )
 
 
-def _shelf_row(farm: Farm, job: Job, now_us: int) -> ShelfRow:
+def _shelf_row(job: Job, seq: int, now_us: int) -> ShelfRow:
     counts = job.counts()
     return ShelfRow(
-        farm.next_seq(),
+        seq,
         job.id,
         now_us,
         job.spec.name,
@@ -157,7 +157,7 @@ def on_delete(farm: Farm, event: DeleteEvent, out: Outcome) -> None:
     job, shelf = farm.jobs.get(event.job), event.shelf
     if job is not None:
         _refuse_delete(farm, job)
-        shelf = _shelf_row(farm, job, event.now_us)
+        shelf = _shelf_row(job, 0, event.now_us)
     elif shelf is None or shelf.job_id != event.job:
         raise_gone(farm, event.job)
     row = DeleteRow(

@@ -133,7 +133,7 @@ def check_store(store: SqlStore, health: Health, *, quick: bool = False) -> Heal
     health.last_seq = image.last_seq
     health.checkpoint = image.checkpoint.seq if image.checkpoint is not None else None
     health.tell(_holes(store, image))
-    health.tell(_archive_problems(store))
+    health.tell(text for _, text in unreadable(store))
     farm = rebuilt(image, store.replay(image.after), health, "the checkpoint and the rows after it")
     if farm is not None:
         health.tell(_sums_problems(store, farm))
@@ -236,8 +236,8 @@ def _segment_problems(store: SqlStore, steps: set[int], health: Health) -> Itera
         yield from _strays(rows, steps, where)
 
 
-def _archive_problems(store: SqlStore) -> Iterator[str]:
-    """Jobs of the archive that cannot be looked at, or are not what was kept of them."""
+def unreadable(store: SqlStore) -> Iterator[tuple[int, str]]:
+    """Jobs of the archive that cannot be looked at, or are not what was kept of them: number, and what."""
     nobody, before = Farm(Settings()), 0
     while page := store.shelved(before, "", (), 200):
         before = page[-1].job_id
@@ -250,16 +250,13 @@ def _archive_problems(store: SqlStore) -> Iterator[str]:
             except StorageError:
                 raise
             except Exception as error:  # rows that contradict each other fail in as many ways as there are
-                yield f"{where} cannot be read: {type(error).__name__}: {error}"
+                yield row.job_id, f"{where} cannot be read: {type(error).__name__}: {error}"
                 continue
             counts = found.jobs[row.job_id].counts()
             spend = sum(step.spend_nano for step in found.steps.values())
-            if (counts[UnitState.DONE], counts[UnitState.FAILED], spend) != (
-                row.done,
-                row.failed,
-                row.spend_nano,
-            ):
-                yield f"{where} does not agree with its steps"
+            figures = (counts[UnitState.DONE], counts[UnitState.FAILED], spend)
+            if figures != (row.done, row.failed, row.spend_nano):
+                yield row.job_id, f"{where} does not agree with its steps"
 
 
 def _sums_problems(store: SqlStore, farm: Farm) -> Iterator[str]:

@@ -25,7 +25,7 @@ from farm.core.invariants import digest
 from farm.core.rows import StepMapRow
 from farm.core.state import Farm
 from farm.model.errors import StorageError
-from farm.storage.care import Health, check_file, from_history, rebuilt
+from farm.storage.care import Health, check_file, from_history, rebuilt, unreadable
 from farm.storage.database import REPAIRING, create_database
 from farm.storage.ddl import HEAD
 from farm.storage.ground import OwnerLock, refuse_network, sync_folder
@@ -198,8 +198,10 @@ def _make_a_farm(work: Path, mended: Mended) -> None:
     """Cuts off what does not fit, until the rest makes a farm, and writes its checkpoint."""
     with SqliteStore(work) as store:
         _cut_torn_tail(store, mended)
-        image = store.load()
         whole = store.meta(INCOMPLETE) is None
+        if whole:
+            _take_off_the_shelf(store, mended)
+        image = store.load()
         farm = _longest(store, image, mended)
         if farm is not None and whole and image.checkpoint is not None:
             # Where both can be read and do not agree, the rows are what happened.
@@ -230,6 +232,14 @@ def _make_a_farm(work: Path, mended: Mended) -> None:
         raise StorageError(
             f"what can be read makes no sound database: {problems[0]}", hint="put a backup in its place"
         )
+
+
+def _take_off_the_shelf(store: SqliteStore, mended: Mended) -> None:
+    """Jobs of the archive that are damaged come back to memory, where their history makes them anew."""
+    damaged = list(unreadable(store))
+    if damaged:
+        store._write([("DELETE FROM shelf WHERE job_id = ?", [(number,) for number, _ in damaged])])
+        mended.lost += [f"{text}: it was made anew from its history" for _, text in damaged]
 
 
 def _cut_torn_tail(store: SqliteStore, mended: Mended) -> None:

@@ -6,6 +6,8 @@ transactions and foreign exceptions, which each database's own module has; nor t
 Hot kinds of rows of a commit are one blob in one row of ``journal``.  A commit with a checkpoint moves the
 journal up to it into ``segments``, by step, in the same transaction: a restart reads the journal alone,
 people's questions read a few segments.
+
+Long because what is written, replayed and read back must agree, and stands together.
 """
 
 from __future__ import annotations
@@ -23,21 +25,16 @@ import msgspec
 from msgspec.structs import astuple
 
 from farm.broker.ports import KeyRecord
-from farm.core.checkpoint import BEFORE_ALL, ShelvedJob, Stored
+from farm.core.checkpoint import BEFORE_ALL, Stored
 from farm.core.rows import (
     AnyRow,
     CheckpointRow,
-    DeleteRow,
     HistoryRow,
-    JobRow,
     JobStateRow,
     LeaseRow,
     NodeMapRow,
     Row,
-    ShelfRow,
-    StepEditRow,
     StepMapRow,
-    StepRow,
 )
 from farm.model.errors import StorageError
 from farm.storage.journal import (
@@ -50,7 +47,7 @@ from farm.storage.journal import (
     encode_rows,
     reach,
 )
-from farm.storage.leaving import CLEARED, IN_MEMORY, INCOMPLETE
+from farm.storage.leaving import CLEARED, IN_MEMORY, INCOMPLETE, ShelfReader
 from farm.storage.merge import merge_by_seq
 from farm.storage.openings import open_leases
 from farm.storage.tables import (
@@ -90,7 +87,7 @@ _PUT_INVITE = upsert_sql("invites", ("name", "record"), "name", counter="n")
 R = TypeVar("R", bound=Row)
 
 
-class SqlStore(ABC):
+class SqlStore(ShelfReader, ABC):
     """A ``farm.broker.ports.Store`` on some SQL database.
 
     Used by one thread at a time; it may be opened in one thread and used in another.
@@ -216,18 +213,13 @@ class SqlStore(ABC):
                     yield _PUT_SEGMENT, map(astuple, full)
             yield _PUT_SEGMENT, map(astuple, groups.finish())
             yield _DROP_ENTRIES, [(seq,)]
-            yield from self._clearing(earlier.seq if earlier is not None else BEFORE_ALL, seq)
+            after = earlier.seq if earlier is not None else BEFORE_ALL
+            if gone := self._deleted_between(after, seq):
+                for sql in CLEARED:
+                    yield sql, gone
+                yield _PUT_META, [(INCOMPLETE, "jobs were deleted")]
 
         return work
-
-    def _clearing(self, after: int, until: int) -> Iterator[Work]:
-        """Takes the jobs out of the store that were deleted between two checkpoints."""
-        found = self._query("SELECT job_id FROM deleted WHERE seq > ? AND seq <= ?", (after, until))
-        if found:
-            jobs = [tuple(row) for row in found]
-            for sql in CLEARED:
-                yield sql, jobs
-            yield _PUT_META, [(INCOMPLETE, "jobs were deleted")]
 
     def _entries_between(self, after: int | None, until: int | None) -> Iterator[tuple[int, bytes]]:
         """Number and blob of journal entries in order.
@@ -258,12 +250,7 @@ class SqlStore(ABC):
             self._rows(NodeMapRow, "ORDER BY node_id"),
             self._rows(StepMapRow, f"WHERE {IN_MEMORY[StepMapRow]} ORDER BY step_id"),
             last,
-            [
-                (user, token, number)
-                for user, token, number in self._query(
-                    'SELECT "user", token, job_id FROM shelf WHERE token <> ? ORDER BY seq', ("",)
-                )
-            ],
+            self._tokens(),
         )
 
     def _checkpoint(self) -> CheckpointRow | None:
@@ -454,53 +441,6 @@ class SqlStore(ABC):
     def job_states(self, job_id: int, limit: int) -> list[JobStateRow]:
         """Newest first."""
         return self._rows(JobStateRow, "WHERE job_id = ? ORDER BY seq DESC LIMIT ?", (job_id, max(0, limit)))
-
-    # -- the archive --
-
-    def shelved(self, before: int, user: str, states: Sequence[str], limit: int) -> list[ShelfRow]:
-        """Jobs in the archive, the newest first.
-
-        Args:
-            before: Only jobs with a smaller number, 0 = all.
-            user: Only this user's, "" = everybody's.
-            states: Only those in these states; none = any.
-            limit: At most so many.
-        """
-        tests = ["job_id < ?"]
-        values: list[Any] = [before or 2**62]
-        if user:
-            tests.append('"user" = ?')
-            values.append(user)
-        if states:
-            tests.append(f"state IN ({', '.join('?' * len(states))})")
-            values += states
-        rest = f"WHERE {' AND '.join(tests)} ORDER BY job_id DESC LIMIT ?"
-        return self._rows(ShelfRow, rest, (*values, max(0, limit)))
-
-    def shelf(self, job_id: int) -> ShelfRow | None:
-        """What is kept of a job in the archive, None when it is not there."""
-        found = self._rows(ShelfRow, "WHERE job_id = ?", (job_id,))
-        return found[0] if found else None
-
-    def deleted(self, job_id: int) -> DeleteRow | None:
-        """What is kept of a job that was deleted, None when it was not."""
-        found = self._rows(DeleteRow, "WHERE job_id = ?", (job_id,))
-        return found[0] if found else None
-
-    def shelved_job(self, job_id: int) -> ShelvedJob | None:
-        """All of a job in the archive, but its history; None when it is not there."""
-        shelf = self.shelf(job_id)
-        if shelf is None:
-            return None
-        of_steps = "WHERE step_id IN (SELECT id FROM steps WHERE job_id = ?)"
-        ground: list[Any] = [
-            *self._rows(JobRow, "WHERE id = ?", (job_id,)),
-            *self._rows(StepRow, "WHERE job_id = ?", (job_id,)),
-            *self._rows(JobStateRow, "WHERE job_id = ?", (job_id,)),
-            *self._rows(StepEditRow, of_steps, (job_id,)),
-        ]
-        ground.sort(key=_SEQ)
-        return ShelvedJob(shelf, ground, self._rows(StepMapRow, of_steps, (job_id,)))
 
     def _rows(self, kind: type[R], rest: str, values: Sequence[Any] = ()) -> list[R]:
         return list(starmap(kind, self._query(select_sql(BY_ROW[kind], rest), values)))

@@ -11,6 +11,8 @@ import pytest
 from farm.broker import publish
 from farm.broker.publish import EVERY_US, PAUSE_TIMES, REFRESH_US, Publisher
 from farm.broker.views import Views
+from farm.core.events import DeleteEvent
+from farm.model.errors import UnknownName
 from farm.protocol.client import DeltaMsg, SnapshotMsg
 from farm.protocol.codec import encode
 from farm.protocol.session import BrokerSession
@@ -259,3 +261,37 @@ def _timeless(rows: dict[int, Any]) -> dict[int, Any]:
         ]
         found[number] = msgspec.structs.replace(row, **dict.fromkeys(names, 0))
     return found
+
+
+def test_a_job_that_leaves_memory_leaves_every_mirror() -> None:
+    stage = Stage()
+    for name in ("a", "b", "c"):
+        stage.rig.submit(step(name, "1-3"))
+    stage.follow("jobs", name=b"all")
+    stage.follow("job:2", name=b"two")
+    stage.follow("nodes", name=b"nodes")
+    assert set(stage.mirrors[b"all"].jobs) == {1, 2, 3}
+    # In one turn it changes and goes: what changed of it is told to nobody any more.
+    stage.do("act", "cancel", "J2/b/1-2")
+    stage.do("act", "cancel", "J2")
+    stage.do("handle", DeleteEvent(stage.rig.now_us, 2, "", "ann"))
+    deltas = stage.flush()
+    assert set(stage.mirrors[b"all"].jobs) == {1, 3}
+    assert stage.mirrors[b"two"].jobs == stage.mirrors[b"two"].maps == {}
+    assert len(deltas) == 3
+    assert stage.publisher.due_in_us(stage.rig.now_us) is None
+    with pytest.raises(UnknownName, match="archived or deleted"):
+        stage.follow("job:2", name=b"late")
+
+
+def test_who_follows_one_job_is_told_once_that_it_is_gone() -> None:
+    stage = Stage()
+    stage.rig.submit(step("a", "1"))
+    stage.follow("job:1", name=b"one")
+    stage.do("act", "cancel", "J1")
+    stage.flush()
+    stage.do("handle", DeleteEvent(stage.rig.now_us, 1, "", "ann"))
+    (delta,) = stage.flush()
+    assert isinstance(delta, DeltaMsg)
+    assert (delta.jobs, delta.units, delta.gone) == ((), (), ("J1",))
+    assert stage.flush() == []

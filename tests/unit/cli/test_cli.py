@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -462,6 +463,36 @@ def test_actions_reach_the_broker_as_they_are(run: Run, broker: FakeBroker, acti
         (action, "J12", "because"),
         (action, "J13", "because"),
     ]
+
+
+def test_delete_asks_where_somebody_can_answer(
+    run: Run, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def acted() -> list[str]:
+        return [request.address for request in broker.requests if isinstance(request, wire.ActReq)]
+
+    typed = io.StringIO("y\n")
+    monkeypatch.setattr("sys.stdin", typed)
+    for words in (("J12",), ("J12", "--json")):
+        result = run("delete", *words)
+        assert result.code == 2
+        assert "say --yes" in (result.err or result.out)
+    monkeypatch.setattr(typed, "isatty", lambda: True, raising=False)
+    assert run("delete", "J12", "--json").code == 2, "nobody is asked in the middle of a document"
+    assert acted() == []
+    result = run("delete", "J12")
+    assert (result.code, acted()) == (0, ["J12"])
+    assert "Delete? [y/N]" in result.err
+    assert "J12 " in result.err
+    for answer in ("n\n", "", "yes please\n"):
+        refusing = io.StringIO(answer)
+        monkeypatch.setattr(refusing, "isatty", lambda: True, raising=False)
+        monkeypatch.setattr("sys.stdin", refusing)
+        result = run("delete", "J12")
+        assert (result.code, result.err.splitlines()[-1]) == (2, "farm: nothing was deleted")
+    assert run("delete", "J12", "J13", "--yes", "--reason", "old").out == "J12 delete\nJ13 delete\n"
+    assert acted() == ["J12", "J12", "J13"]
+    assert run("delete", "J12/beauty", "--yes").code == 2
 
 
 def test_priority(run: Run, broker: FakeBroker) -> None:

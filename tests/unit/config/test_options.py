@@ -46,6 +46,7 @@ def test_the_contract_s_defaults_stand() -> None:
     assert (made.listen, made.control_port, made.join_port, made.bulk_port) == ("127.0.0.1", 7460, 7461, 7462)
     assert (made.heartbeat_s, made.suspect_s, made.lost_s, made.lease_ttl_s) == (2, 15, 60, 45)
     assert (made.kill_grace_s, made.restart_grace_s, made.chunk_target_s) == (15, 60, 120)
+    assert made.archive_after_days == 30
     assert (made.log_cap_bytes, made.token_ttl_s, made.rate_usd_h) == (1 << 30, 900, 0)
 
 
@@ -56,7 +57,7 @@ def test_every_option_is_described_once() -> None:
     for option in found:
         assert option.help, option.name
         suffix = option.name.rpartition("_")[2]
-        expected = {"s": "s", "mib": "MiB", "bytes": "bytes", "h": "USD/h"}.get(suffix, "")
+        expected = {"s": "s", "mib": "MiB", "bytes": "bytes", "h": "USD/h", "days": "days"}.get(suffix, "")
         assert option.unit == expected, option.name
 
 

@@ -235,10 +235,10 @@ def test_overlap_of_millions_keeps_each_frame_at_its_first_place() -> None:
     assert [every_third_first.frame_at(i) for i in range(1_000_000, 1_000_004)] == [2, 3, 5, 6]
     halves = FrameRange.parse("1-5000000x2,5000000-1")
     assert str(halves) == "1-4999999x2,5000000-2x2"
-    many = FrameRange.parse(",".join(f"{i}-500000x{i}" for i in range(150, 0, -1)))
-    assert len(many) == 500_000
+    many = FrameRange.parse(",".join(f"{i}-100000x{i}" for i in range(150, 0, -1)))
+    assert len(many) == 100_000
     assert many.frame_at(0) == 150
-    assert many.index_of(149) == 500_000 // 150
+    assert many.index_of(149) == 100_000 // 150
 
 
 def test_sparse_frames_far_apart_need_no_memory_between_them() -> None:

@@ -14,6 +14,7 @@ import pytest
 from farm.broker.ports import KeyRecord
 from farm.core import invariants
 from farm.core.checkpoint import restore
+from farm.core.events import DeleteEvent
 from farm.core.state import Farm, Settings
 from farm.model.errors import StorageError
 from farm.storage import mend
@@ -339,3 +340,94 @@ def test_a_backup_never_replaces_a_file_unasked(database: Path, tmp_path: Path) 
     with pytest.raises(StorageError, match="cannot be written"):
         backup_file(database, tmp_path / "no" / "such" / "folder")
     assert not list(tmp_path.glob("*.partial*"))
+
+
+# -- the archive --
+
+
+@pytest.fixture
+def archived(tmp_path: Path) -> tuple[Path, Rig]:
+    """A farm whose job 1 is in the archive while job 2 goes on."""
+    path = tmp_path / "farm.db"
+    rig = Rig(archive_after_us=60_000_000)
+    rig.store = SqliteStore(path)  # type: ignore[assignment]
+    rig.join(cores=1)
+    rig.submit(step(frames="1-3", attempts=1), user="ann", token="t")
+    for _ in range(3):
+        lease = rig.lease()
+        rig.now_us += 5_000_000
+        rig.done(lease) if lease.units != (1,) else rig.fail(lease, "renderer")
+    rig.submit(step("open", "1-4"), user="bob")
+    rig.now_us += 70_000_000
+    rig.checkpoint()
+    assert list(rig.core.farm.jobs) == [2]
+    rig.act("priority", "J2", "70")
+    return path, rig
+
+
+def test_a_farm_with_an_archive_is_sound(archived: tuple[Path, Rig]) -> None:
+    path, rig = archived
+    for write in (lambda: None, rig.checkpoint):
+        write()
+        # Also all rows from the first on make it.
+        health = check_file(path)
+        assert health.problems == []
+        assert (health.jobs, health.steps) == (2, 2)
+    shelf = rig.store.shelf(1)
+    rig.handle(DeleteEvent(rig.now_us, 1, "", "wim", shelf))
+    assert check_file(path).problems == []
+    rig.checkpoint()
+    health = check_file(path)
+    assert health.problems == []
+    assert health.jobs == 1
+    rig.store.close()
+    assert repair_file(path).kept == ""
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("DELETE FROM shelf", "money"),
+        ("DELETE FROM step_maps WHERE step_id = 1", "J1 in the archive cannot be read"),
+        ("UPDATE step_maps SET state = x'030303' WHERE step_id = 1", "J1 in the archive does not agree"),
+        ("UPDATE step_maps SET extra = x'c1' WHERE step_id = 1", "J1 in the archive cannot be read"),
+        ("UPDATE shelf SET spend_nano = spend_nano + 1", "J1 in the archive does not agree"),
+        ("DELETE FROM checkpoints", ""),
+    ],
+)
+def test_a_damaged_archive_is_named_and_made_anew(archived: tuple[Path, Rig], sql: str, named: str) -> None:
+    path, rig = archived
+    wanted = invariants.digest(rig.core.farm)
+    rig.store.close()
+    raw = sqlite3.connect(path)
+    states = raw.execute("SELECT state FROM step_maps WHERE step_id = 1").fetchone()[0]
+    raw.close()
+    change(path, sql)
+    problems = check_file(path).problems
+    assert named in str(problems)
+    assert bool(problems) is bool(named)
+    mended = repair_file(path)
+    assert bool(mended.kept) is bool(named)
+    assert check_file(path).problems == []
+    farm = restored(path)
+    if 1 in farm.jobs:
+        # It is in memory again, until it goes into the archive once more.
+        assert bytes(farm.steps[1].state) == states
+        assert farm.jobs[1].told_rest
+    else:
+        assert invariants.digest(farm) == wanted
+    assert farm.jobs[2].priority == 70
+
+
+def test_where_jobs_were_deleted_damage_of_the_archive_needs_a_backup(archived: tuple[Path, Rig]) -> None:
+    path, rig = archived
+    rig.act("cancel", "J2")
+    rig.handle(DeleteEvent(rig.now_us, 2, "", "wim"))
+    assert check_file(path).problems == [], "its numbers have no holes"
+    rig.checkpoint()
+    rig.store.close()
+    change(path, "DELETE FROM step_maps WHERE step_id = 1")
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="put a backup in its place"):
+        repair_file(path)
+    assert path.read_bytes() == before
