@@ -30,7 +30,7 @@ from farm.model.money import parse_usd
 from farm.model.roles import Role
 from farm.protocol.agent import Timings
 from farm.protocol.codec import CONTROL_LIMIT
-from farm.storage.logs import LogStore
+from farm.storage.logs import ASIDE, LogStore
 from farm.storage.opening import open_store
 from farm.storage.previews import PreviewStore
 from farm.transport.keyring import Keyring
@@ -177,7 +177,7 @@ class Broker:
             state.apply(RestartEvent(now_us, int(options.restart_grace_s * 1e6)))
             logs = LogStore(places.logs, cap=options.log_cap_bytes + LOG_MARGIN)
             previews = PreviewStore(places.previews)
-            broom = Broom(places.logs, places.previews)
+            broom = Broom(ASIDE, places.logs, places.previews)
             broom.start()
             stack.callback(broom.stop)
             bulk = BulkThread(link.bulk, keyring, book, logs, previews)

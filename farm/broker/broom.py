@@ -13,16 +13,20 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from farm.storage.logs import ASIDE
-
 log = logging.getLogger("overcrank.broom")
 
 
 class Broom(threading.Thread):
-    """Empties folders set aside below some roots, until stopped."""
+    """Removes folders set aside below some roots, until stopped.
 
-    def __init__(self, *roots: Path) -> None:
+    Args:
+        prefix: How the names of such folders begin.
+        roots: Where they are.
+    """
+
+    def __init__(self, prefix: str, *roots: Path) -> None:
         super().__init__(name="broom", daemon=True)
+        self._prefix = prefix
         self._roots = roots
         self._wake = threading.Event()
         self._stopping = False
@@ -57,7 +61,7 @@ class Broom(threading.Thread):
                 found = [
                     Path(entry.path)
                     for entry in entries
-                    if entry.name.startswith(ASIDE) and entry.is_dir(follow_symlinks=False)
+                    if entry.name.startswith(self._prefix) and entry.is_dir(follow_symlinks=False)
                 ]
             yield from sorted(found)
 

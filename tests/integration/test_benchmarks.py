@@ -97,7 +97,9 @@ def test_all_benchmarks_end_in_one_table(tmp_path: Path) -> None:
     assert head.split() == ["figure", "must", "goal", "measured", "must", "met", "goal", "met"]
     assert set(rule) == {"-", " "}
     table, total = rows[: rows.index("")], rows[-1]
-    assert {"startup.farm_status", "latency.submit_to_start_p99"} <= {row.split()[0] for row in table}, done.stderr
+    assert {"startup.farm_status", "latency.submit_to_start_p99"} <= {row.split()[0] for row in table}, (
+        done.stderr
+    )
     missed = sum("FAIL" in row.rstrip().rpartition("  ")[0] for row in table)
     assert f"{missed} missed" in total
     assert done.returncode == int(missed > 0)

@@ -13,8 +13,6 @@ import pytest
 from tests.long.chaos import Run, run_chaos
 from tests.support.chaos_plan import SERVER_WEIGHTS, WEIGHTS, plan_faults
 
-_SHORT = Run(frames=300, faults=12, agents=3, seed=6, waves=6)
-
 
 def test_the_faults_follow_from_the_seed_and_every_kind_comes() -> None:
     plans = [plan_faults(seed, 300, 20_000, 4, lost_s=2.0, server=True) for seed in (1, 1, 2)]
@@ -31,12 +29,13 @@ def test_the_faults_follow_from_the_seed_and_every_kind_comes() -> None:
 
 @pytest.mark.slow
 def test_a_farm_with_its_state_in_a_file(tmp_path: Path) -> None:
-    wrong = run_chaos(tmp_path / "chaos", _SHORT)
+    wrong = run_chaos(tmp_path / "chaos", Run(frames=300, faults=12, agents=3, seed=6, waves=6))
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.real
 @pytest.mark.slow
 def test_a_farm_with_its_state_in_postgresql(tmp_path: Path) -> None:
-    wrong = run_chaos(tmp_path / "chaos", _SHORT._replace(postgres=True))
+    plan = Run(frames=200, faults=8, agents=3, seed=2, waves=4, postgres=True)
+    wrong = run_chaos(tmp_path / "chaos", plan)
     assert not wrong, "\n".join(wrong)

@@ -251,6 +251,17 @@ def test_resubmit_of_a_step_waits_for_the_old_job_and_reads_its_files(
     assert step["params"]["frames"] == "1-9"
 
 
+def test_resubmit_of_a_step_of_an_archived_job_waits_for_nothing(
+    old_job: FakeBroker, run: Run, tmp_path: Path
+) -> None:
+    # Nothing of the old job changes any more, and no job may wait for it.
+    old_job.jobs[12] = job_row(12, archived=True)
+    assert run("resubmit", "J12/film").code == 0
+    (step,) = sent(old_job)["steps"]
+    assert not step.get("after")
+    assert step["params"]["input"] == f"{tmp_path}/out/b.####.txt"
+
+
 def test_resubmit_of_an_artist_is_the_artists_own(old_job: FakeBroker, run: Run) -> None:
     old_job.role = "artist"
     old_job.specs[12] = old_job.specs[12].replace(b'"user": "kim"', b'"user": "lee"')

@@ -262,4 +262,6 @@ def test_an_attempt_stopped_while_a_file_is_looked_at_asks_for_nothing(tmp_path:
     desk.stop_all("the agent was stopped")
     desk.verified(held, 1, files, ask=True)
     assert desk.outgoing() == []
+    assert all(desk.settle(held, index) for index in units)
+    desk.close(held, [UnitReport(index, RELEASED, "", "the agent was stopped") for index in units])
     outbox.close()
