@@ -45,7 +45,7 @@ class BrokerLimit(NamedTuple):
     p99_ms: float
 
 
-def _serve(database: Path, tasks: int, peers: int, window: int, out: Connection) -> None:
+def _serve(database: Path, tasks: int, peers: int, window: int, out: Connection, secret: bytes = b"") -> None:
     encode, decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
     db = sqlite3.connect(database, isolation_level=None)
     db.execute("PRAGMA journal_mode = WAL")
@@ -59,6 +59,8 @@ def _serve(database: Path, tasks: int, peers: int, window: int, out: Connection)
     router = context.socket(zmq.ROUTER)
     router.sndhwm = router.rcvhwm = 0
     router.backlog = 8192
+    if secret:
+        router.curve_server, router.curve_secretkey = True, secret
     out.send(router.bind_to_random_port("tcp://127.0.0.1"))
     receive, send = router.recv_multipart, router.send_multipart
     ahead = iter(range(1, tasks + 1))

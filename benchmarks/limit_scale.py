@@ -125,17 +125,22 @@ def agents_limit(peers: int) -> AgentsLimit:
 # ---------------------------------------------------------------- all at once
 
 
-def _storm_peers(port: int, first: int, count: int, out: Connection) -> None:
+def _storm_peers(port: int, first: int, count: int, out: Connection, public: bytes = b"") -> None:
     encode, decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
     raise_file_limit()
     context = zmq.Context()
     context.set(zmq.MAX_SOCKETS, max(1024, 2 * count))
     poller = zmq.Poller()
+    keys = [zmq.curve_keypair() for _ in range(count)] if public else []
+    out.send("ready")
     out.recv()
     started_s = time.perf_counter()
     dealers: list[Any] = []
     for number in range(first, first + count):
         dealer = context.socket(zmq.DEALER)
+        if public:
+            dealer.curve_serverkey = public
+            dealer.curve_publickey, dealer.curve_secretkey = keys[number - first]
         dealer.connect(f"tcp://127.0.0.1:{port}")
         dealer.send(encode([number]))  # a row to store: the answer waits for its transaction
         poller.register(dealer, zmq.POLLIN)
@@ -164,10 +169,18 @@ def _storm_peers(port: int, first: int, count: int, out: Connection) -> None:
     context.term()
 
 
-def storm_limit(folder: Path, peers: int) -> list[float]:
-    """Milliseconds from the start of the storm until each peer has its first answer."""
+def storm_limit(folder: Path, peers: int, *, encrypted: bool = False) -> list[float]:
+    """Milliseconds from the start of the storm until each peer has its first answer.
+
+    Args:
+        folder: Where its database is written.
+        peers: How many connect.
+        encrypted: With CURVE and a key of its own for each peer; no key is looked up.
+    """
+    public, secret = zmq.curve_keypair() if encrypted else (b"", b"")
     mine, theirs = _SPAWN.Pipe()
-    server = _SPAWN.Process(target=_serve, args=(folder / "storm.db", 2 * peers, peers, 1, theirs))
+    database = folder / f"storm{int(encrypted)}.db"
+    server = _SPAWN.Process(target=_serve, args=(database, 2 * peers, peers, 1, theirs, secret))
     server.start()
     theirs.close()
     port = mine.recv()
@@ -175,10 +188,12 @@ def storm_limit(folder: Path, peers: int) -> list[float]:
     half = peers // 2
     for first, share in ((1, half), (half + 1, peers - half)):
         end, far_end = _SPAWN.Pipe()
-        process = _SPAWN.Process(target=_storm_peers, args=(port, first, share, far_end))
+        process = _SPAWN.Process(target=_storm_peers, args=(port, first, share, far_end, public))
         process.start()
         far_end.close()
         helpers.append((process, end))
+    for _, end in helpers:
+        end.recv()
     for _, end in helpers:
         end.send("go")
     waits_ms = [wait for _, end in helpers for wait in end.recv()]

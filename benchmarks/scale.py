@@ -395,11 +395,13 @@ def storm(report: Report, verdicts: Verdicts, folder: Path, options: argparse.Na
     count = options.storm
     ours: list[list[float]] = []
     limits: list[list[float]] = []
+    locked: list[list[float]] = []
     cpu: list[float] = []
     for number in quiet_rounds(options.rounds, options.quiet_s):
         inner = folder / f"storm{number}"
         inner.mkdir()
         limits.append(storm_limit(inner, count))
+        locked.append(storm_limit(inner, count, encrypted=True))
         waits_ms, spent = storm_waits(inner, count)
         ours.append(waits_ms)
         cpu.append(spent)
@@ -411,6 +413,12 @@ def storm(report: Report, verdicts: Verdicts, folder: Path, options: argparse.Na
             ratios = [a / b for a, b in zip(values, beside, strict=True)]
             words = "the limit neither encrypts nor checks a key"
             verdicts.ratio(f"scale.storm_{count}", median(ratios), 3.0, 1.5, words, spread(ratios))
+            fair = [a / percentile(run, part) for a, run in zip(values, locked, strict=True)]
+            curve_ms = median([percentile(run, part) for run in locked])
+            report.emit(
+                f"scale.storm_{count}.encrypted_limit", curve_ms, "ms", "CURVE, but no key is looked up"
+            )
+            report.emit(f"scale.storm_{count}.over_encrypted", median(fair), "x", spread(fair))
     report.emit(f"scale.storm_{count}.cpu", median(cpu), "us/connection", "the broker's whole process")
 
 
