@@ -411,7 +411,7 @@ def storm(report: Report, verdicts: Verdicts, folder: Path, options: argparse.Na
         report.emit(name, median(values), "ms", f"limit {median(beside):.4g}", spread(values))
         if part == 0.99:
             ratios = [a / b for a, b in zip(values, beside, strict=True)]
-            words = "the limit neither encrypts nor checks a key"
+            words = "the limit neither encrypts nor checks a key; see over_encrypted"
             verdicts.ratio(f"scale.storm_{count}", median(ratios), 3.0, 1.5, words, spread(ratios))
             fair = [a / percentile(run, part) for a, run in zip(values, locked, strict=True)]
             curve_ms = median([percentile(run, part) for run in locked])
