@@ -66,7 +66,6 @@ class BrokerOptions(FarmOptions, frozen=True, kw_only=True):
     log_cap_bytes: Annotated[
         Annotated[int, Meta(ge=4096)], _help("bytes of log kept for one attempt", "bytes")
     ] = 1 << 30
-    token_ttl_s: Annotated[_Seconds, _help("how long an invitation may be used", "s")] = 900.0
     archive_after_days: Annotated[
         Annotated[float, Meta(ge=0, le=36_500)],
         _help("days after which a job at rest leaves the broker's memory for the archive; 0: never", "days"),

@@ -251,10 +251,11 @@ def test_the_broker_goes_away_and_comes_back(tmp_path: Path, source: Path) -> No
         wait_until(lambda: quiet.attempt not in rig.agent.desk.machine.held, "that attempt is closed")
         wait_until(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is kept")
         assert not broker.reports
+        said = len(broker.hellos)
         broker.line.mend()
         assert broker.closed(quiet.attempt)[0].outcome == DONE
         assert broker.closed(lease.attempt)[0].outcome == DONE
-        hello = broker.hellos[-1].agent
+        hello = broker.hellos[said].agent
         assert hello is not None
         assert hello.running == (lease.attempt,)
         assert hello.pending == (quiet.attempt,)
