@@ -3,6 +3,8 @@
 What belongs here: bringing each kind of fault, healing it, submitting the work in waves, and noticing what no
 fault explains (a process that ended by itself, a farm that stands still).  What it may not know: dice
 (``chaos_plan``) and what is true in the end (``chaos_judge``).
+
+Long because each kind of fault stands beside what heals it.
 """
 
 from __future__ import annotations
