@@ -585,7 +585,7 @@ class Truth:
     def _pauses(self, out: Outcome, farm: Farm) -> None:
         """A job of which a tenth (at least five) of the frames have failed stands still."""
         for row in out.rows:
-            if isinstance(row, ResultRow) and row.new == UnitState.FAILED:
+            if isinstance(row, ResultRow) and row.new == UnitState.FAILED != row.old:
                 job = farm.steps[row.step_id].job
                 states = b"".join(bytes(step.state) for step in job.steps)
                 failed = states.count(UnitState.FAILED)
