@@ -133,7 +133,7 @@ def test_a_job_that_is_no_job_is_refused_by_the_field(shared: Farmhouse) -> None
         (b"[" * 100_000, "nested too deeply"),
         (job_file(good | {"params": {"command": ["x", "{frame}"], "deep": nested}}), "deep|unknown"),
         (job_file(good | {"frames": "1-99999999999"}), "frames"),
-        (job_file(good | {"limits": {"nuke": 1}}), "limits is not built yet"),
+        (job_file(good | {"limits": {"nuke": 1}}), "the farm has no limit 'nuke'"),
     ):
         with pytest.raises(CallError, match=words):
             shared.admin.submit(data)

@@ -16,7 +16,7 @@ from farm.protocol.common import HelloMsg
 from farm.protocol.version import OLDEST, VERSION
 from farm.sdk.connect import dial
 from farm.transport.keys import generate_keypair, load_keypair
-from tests.support.farmhouse import Farmhouse
+from tests.support.farmhouse import FAST, Farmhouse
 from tests.support.hand_agent import HandAgent
 from tests.support.truth import Ledger, Renders, assert_exactly_once
 from tests.support.waiting import eventually, throughout
@@ -205,7 +205,9 @@ def test_an_unknown_key_and_a_wrong_broker_key_get_nowhere(shared: Farmhouse) ->
 def test_with_the_authenticator_dead_nobody_new_gets_in(
     new_house: Callable[..., Farmhouse], renders: Renders
 ) -> None:
-    house = new_house(broker_module="tests.support.frail_broker")
+    # Ample times: on a busy machine the agent must not be taken for lost, since it could not come back.
+    ample = {**FAST, "suspect_s": 15.0, "lost_s": 60.0, "lease_ttl_s": 45.0}
+    house = new_house(broker_module="tests.support.frail_broker", times=ample)
     house.agent("a")
     house.wait_online()
     ada = house.client("artist", "ada")

@@ -7,6 +7,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from farm.model.errors import CallError
 from farm.model.states import UnitState
 from tests.support.farmhouse import Farmhouse
 from tests.support.managed import Managed
@@ -172,7 +175,9 @@ def test_a_renderer_that_is_denied_never_runs(new_house: Callable[..., Farmhouse
     house.agent("strict", deny_renderers=("command",))
     house.wait_online()
     assert "command" not in house.node("strict").renderers
-    number = house.admin.submit(renders.job("1-2")).job
+    with pytest.raises(CallError, match="strict does not run the renderer command"):
+        house.admin.submit(renders.job("1-2"))
+    number = house.admin.submit(renders.job("1-2"), force=True).job
     house.agent("free")
     house.wait_online()
     house.wait_job(number)

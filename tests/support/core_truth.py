@@ -36,7 +36,7 @@ from farm.model.money import rate_cost
 from farm.model.reports import DONE as SAYS_DONE
 from farm.model.states import LEGAL_MOVES, AttemptKind, NodeState, UnitState
 from farm.model.versions import version_ok
-from tests.support.core_needs import verdicts, work_order
+from tests.support.core_needs import frames_of, verdicts, work_order
 
 BLAMES_NODE = frozenset({"renderer", "output", "timeout", "silent", "config", "path"})
 LOST_US = 60_000_000
@@ -255,7 +255,10 @@ class Truth:
             must("skip" not in said and "cancel" not in said, f"{where} waits for what has failed: {said}")
             self.seen["waits"] += 1
         elif (
-            state == UnitState.DONE and waits and before.get(step.id, b"")[unit : unit + 1] == bytes([state])
+            state == UnitState.DONE
+            and waits
+            and before.get(step.id, b"")[unit : unit + 1] == bytes([state])
+            and (step.wanted is None or frames_of(step)[unit] in step.wanted)
         ):
             # Only what was marked done, or was there before, may be done without: never what had its needs.
             try:
