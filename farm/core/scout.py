@@ -25,7 +25,9 @@ def review(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
     """
     if not job.scouting or job.paused or any(_busy(step) for step in job.steps):
         return
-    if not any(step.state[unit] > RUNNING for step in job.steps for unit in step.scouts):
+    if not any(
+        step.state[unit] > RUNNING or _hopeless(step, unit) for step in job.steps for unit in step.scouts
+    ):
         return  # it has not begun: all of it waits for other jobs
     row = JobStateRow(
         farm.next_seq(), job.id, now_us, "scout", "scouting", "", "its scout frames are final", SCOUT
@@ -51,6 +53,20 @@ def _busy(step: Step) -> bool:
     return any(
         state[unit] == QUEUED or (state[unit] == BLOCKED and not step.waits(unit)) for unit in step.scouts
     )
+
+
+def _hopeless(step: Step, unit: int) -> bool:
+    """Whether a scout frame waits for what failed or was canceled, while other frames could go.
+
+    It may never come, so somebody is asked instead of holding the job back for it.
+    """
+    if step.state[unit] != BLOCKED or not step.counts[QUEUED]:
+        return False
+    for edge in step.needs:
+        there = edge.need_unit(unit) if edge.by_frame else None
+        if not edge.met_for(unit) and (edge.fails_at(there) if there is not None else edge.lost()):
+            return True
+    return False
 
 
 def _reason(farm: Farm, job: Job, left: int, now_us: int) -> str:

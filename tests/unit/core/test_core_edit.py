@@ -11,7 +11,7 @@ from farm.core import invariants
 from farm.core.outcome import StopCommand
 from farm.core.rows import BulkRow, JobStateRow, StepEditRow
 from farm.model.errors import CallError, IllegalMove, UnknownName
-from farm.model.jobs import OutputSpec
+from farm.model.jobs import AfterSpec, OutputSpec
 from farm.model.moment import read_moment
 from farm.model.resources import Resources
 from tests.support.core_rig import Rig, step
@@ -625,3 +625,37 @@ def test_scouts_are_chosen_anew_when_frames_are_set() -> None:
     assert rig.step("J1/beauty").scouts == (10, 19)
     rig.restart()
     assert rig.step("J1/beauty").scouts == (10, 19)
+
+
+def test_scout_frames_that_wait_for_ever_do_not_hold_the_job_unasked() -> None:
+    """The scout frame waits for a frame that was canceled elsewhere, while others could go: somebody is asked."""
+    rig = Rig()
+    rig.join("a", 4)
+    rig.submit(step("sim", "1-5"))
+    rig.act("cancel", "J1/sim/3")
+    after = (AfterSpec(step="sim", job="J1", frames=True),)
+    rig.submit(step("beauty", "1-5", after=after), scout=1, priority=40)
+    for lease in rig.dispatch():
+        rig.done(lease)
+    rig.wait(1.0, 1)
+    job = rig.job(2)
+    assert (job.paused, job.paused_by) == (True, "scout")
+    assert "0 scout frames are done" in job.reason
+    rig.act("resume", "J2")
+    assert len(rig.dispatch()) == 4
+
+
+def test_scout_frames_that_wait_for_frames_on_their_way_are_waited_for() -> None:
+    rig = Rig()
+    rig.join("a", 1)
+    rig.submit(step("sim", "1-5"))
+    after = (AfterSpec(step="sim", job="J1", frames=True),)
+    rig.submit(step("beauty", "1-5", after=after), scout=1, priority=90)
+    seen = []
+    for _ in range(4):
+        lease = rig.lease()
+        seen.append(f"{lease.step.spec.name} {lease.step.frame_of(lease.units[0])}")
+        rig.done(lease)
+    scout = rig.step("J2/beauty").frame_of(rig.step("J2/beauty").scouts[0])
+    assert seen == [f"sim {frame}" for frame in range(1, scout + 1)] + [f"beauty {scout}"]
+    assert rig.job(2).paused_by == "scout"
