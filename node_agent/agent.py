@@ -251,6 +251,7 @@ class Agent:
             self.desk,
             Calls(
                 facts=self._facts_now,
+                ending=lambda: bool(self._draining),
                 load=self._load,
                 lease=self._lease,
                 discard=self._discard,
@@ -325,11 +326,7 @@ class Agent:
 
     def _facts_now(self) -> NodeFacts:
         told = self.updates.facts
-        facts = msgspec.structs.replace(self.facts, update_no=told.rollout, update_failure=told.failure[:500])
-        if not self._draining:
-            return facts
-        # A node that runs nothing any more offers no renderer: nothing can be leased to it.
-        return msgspec.structs.replace(facts, renderers=())
+        return msgspec.structs.replace(self.facts, update_no=told.rollout, update_failure=told.failure[:500])
 
     def _load(self) -> NodeLoad | None:
         return self.keeper.load

@@ -6,6 +6,8 @@ unit.  What it may not know: files, processes, the broker.
 The rules, in the order they are tried:
 
 * Files decide.  A unit whose files are all good is done, with a warning when the process crashed.
+* A process that we ended answers for nothing, whatever its exit code: the frame it was at has failed, and
+  of the others only those count whose files were complete before it was told to end (``ended_by_us``).
 * A fatal line vetoes that ("the library was missing": the picture decodes, and is pink).
 * A process that says it ended well answers for all its frames: each one missing or bad has failed.
 * Trouble of the job or machine as a whole (scene missing, no licence, broken GPU) fails every frame left,
@@ -16,7 +18,7 @@ The rules, in the order they are tried:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -77,6 +79,31 @@ def fatal_for(problems: Sequence[Problem], frame: int | None) -> Problem | None:
         if problem.fatal and not problem.warning and (problem.frame is None or problem.frame == frame):
             return problem
     return None
+
+
+def ended_by_us(left: Sequence[Left], late: Collection[int], reason: str) -> list[Left]:
+    """The units of a process that was told to end, with what is wrong with those that look good.
+
+    A shell whose command was killed goes on with the next one, which may copy half a picture to its place
+    and end with exit code 0: good files prove nothing here, unless they lay there before.
+
+    Args:
+        left: Units without an outcome, in rendered order.
+        late: Units of which a file was written after the process was told to end.
+        reason: Why it was.
+    """
+    begun = [unit.index for unit in left if unit.begun]
+    # Nothing tells which one it was at: it is the last it wrote anything good for.
+    good = [unit.index for unit in left if not unit.bad]
+    at = begun[-1:] or good[-1:]
+    doubted = {*late, *at}
+    return [
+        # One that was only finished too late spends no try: it is given back like one that was not begun.
+        msgspec.structs.replace(unit, bad=reason, begun=unit.begun and unit.index in at)
+        if unit.index in doubted and not unit.bad
+        else unit
+        for unit in left
+    ]
 
 
 def fates(left: Sequence[Left], end: End, problems: Sequence[Problem], *, outputs: bool) -> list[Fate]:

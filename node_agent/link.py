@@ -52,6 +52,7 @@ class Calls(msgspec.Struct, kw_only=True):
     Attributes:
         facts: Gives what this node is now.
         load: Gives how busy it is, None while unknown.
+        ending: Says whether it takes nothing new and ends once what runs has ended.
         lease: An attempt is to be run.
         discard: Kept files of these attempts must go.
         welcome: A session opened.
@@ -66,6 +67,7 @@ class Calls(msgspec.Struct, kw_only=True):
     welcome: Callable[[AgentWelcome], None]
     other_farm: Callable[[str], None]
     load: Callable[[], NodeLoad | None] = lambda: None
+    ending: Callable[[], bool] = lambda: False
     cut: Callable[[], None] = lambda: None
     update: Callable[[UpdateMsg], None] = lambda message: None
 
@@ -103,7 +105,7 @@ class Link:
     # -- other threads --
 
     def greet_again(self) -> None:
-        """The facts changed: says hello afresh."""
+        """The facts changed, or the agent ends: says hello afresh."""
         self._greet_again.set()
         self._line.wake()
 
@@ -203,6 +205,7 @@ class Link:
                 running=running,
                 pending=pending,
                 instance=self._instance,
+                ending=self._calls.ending(),
             ),
         )
 

@@ -204,6 +204,20 @@ class AttemptFiles:
                 found.append(self._verify(file, path, expected, checks, movie_frames, flush=not in_place))
         return tuple(found)
 
+    def changed_ns(self, files: Sequence[FileFacts]) -> int:
+        """When the last of these files, still in the attempt's folder, was changed in any way; 0 = unknown.
+
+        By the file's own clock, not by the time a program may set: a copy can look older than it is.
+        """
+        latest = 0
+        for facts in files:
+            folder, name = os.path.split(facts.path)
+            try:
+                latest = max(latest, os.lstat(os.path.join(folder, self.name, name)).st_ctime_ns)
+            except OSError:
+                return 0
+        return latest
+
     def _written(self, planned: Expected, *, in_place: bool) -> list[Expected]:
         """What a program wrote of a sequence whose frames it chose itself, in frame order."""
         folder = planned.folder if in_place else os.path.join(planned.folder, self.name)

@@ -72,11 +72,12 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a process ended, and the order that ended it."""
+    """How a process ended, the order that ended it, and when (``time.time_ns()``) that was given."""
 
     facts: ExitFacts
     order: Order | None
     seconds: float
+    asked_ns: int = 0
 
 
 class Process:
@@ -121,6 +122,8 @@ class Process:
         self._parser_failed = False
         self._limit: tuple[float, Order] | None = None
         self._frame_limit: tuple[float, Order] | None = None
+        #: When it was told to end, by ``time.time_ns()``; 0 = it was not.
+        self.asked_ns = 0
         #: Bytes it printed so far.
         self.printed = 0
         self._handle: ProcessHandle | None = None
@@ -185,7 +188,7 @@ class Process:
             self._handle = None
             self._spawner.give_lane(lane)
             os.close(reader)
-        return Ended(facts, order, time.monotonic() - started)
+        return Ended(facts, order, time.monotonic() - started, self.asked_ns)
 
     def _start(
         self,
@@ -253,6 +256,7 @@ class Process:
                 if order is None and due is not None and time.monotonic() >= due[0]:
                     order = due[1]
                 if order is not None:
+                    self.asked_ns = time.time_ns()
                     self._spool.note(f"ending it: {order.reason}")
                     lane.kill(self._grace_s)
 

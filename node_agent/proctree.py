@@ -17,7 +17,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # slow to import
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 #: Environment tags of every process started for an attempt.
 AGENT_TAG = "OVERCRANK_AGENT"
@@ -113,17 +113,47 @@ def own_children() -> set[int]:
 
 def descendants(table: dict[int, Proc], tops: Iterable[int]) -> set[int]:
     """``tops`` (those in the table) and everything below them."""
+    return set(parents_first(table, tops))
+
+
+def parents_first(table: dict[int, Proc], tops: Iterable[int]) -> list[int]:
+    """As ``descendants``, every process before those below it.
+
+    Who ends a tree goes in this order: a shell whose command died before it was told goes on with its next.
+    """
     below: dict[int, list[int]] = {}
     for proc in table.values():
         below.setdefault(proc.ppid, []).append(proc.pid)
-    found: set[int] = set()
-    todo = [pid for pid in tops if pid in table]
-    while todo:
-        pid = todo.pop()
-        if pid not in found:
-            found.add(pid)
-            todo.extend(below.get(pid, ()))
-    return found
+    chosen = {pid for pid in tops if pid in table}
+    # A top that lies below another one comes with that.
+    todo = [pid for pid in chosen if not _is_below(table, pid, chosen)] or list(chosen)
+    found = dict.fromkeys(todo)
+    for pid in todo:
+        for child in below.get(pid, ()):
+            if child not in found:
+                found[child] = None
+                todo.append(child)
+    return list(found)
+
+
+def _is_below(table: dict[int, Proc], pid: int, tops: set[int]) -> bool:
+    """Whether a process descends from one of these."""
+    return bool((ancestors(table, pid) - {pid}) & tops)
+
+
+def end_softly(procs: Sequence[Proc]) -> None:
+    """SIGTERM to every given process, parents first, none of which sees another one die before its own.
+
+    All are stopped before the first is told: else a shell that waits for a program would have its exit, and
+    begin its next command, before the signal reaches it.
+    """
+    for proc in procs:
+        send_signal(proc, signal.SIGSTOP)
+    for proc in procs:
+        send_signal(proc, signal.SIGTERM)
+    # Children first: a group whose parent died while it stood still would be sent SIGHUP by the kernel.
+    for proc in reversed(procs):
+        send_signal(proc, signal.SIGCONT)
 
 
 def ancestors(table: dict[int, Proc], pid: int) -> set[int]:
@@ -199,7 +229,10 @@ def kill_hard(procs: Iterable[Proc]) -> None:
     """
     mine = (os.getpgrp(), os.getsid(0))
     todo = [proc for proc in procs if proc.pid not in (1, os.getpid())]
-    for group in {proc.pgrp for proc in todo if proc.pgrp > 1 and proc.session != mine[1]} - {mine[0]}:
+    # In the order given: parents first, then no shell sees its command die.
+    for group in dict.fromkeys(proc.pgrp for proc in todo if proc.pgrp > 1 and proc.session != mine[1]):
+        if group == mine[0]:
+            continue
         try:
             os.killpg(group, signal.SIGKILL)
         except OSError:
@@ -224,8 +257,8 @@ def kill_found(find: Callable[[dict[int, Proc]], set[int]], timeout_s: float) ->
         shielded = ancestors(table, os.getpid())
         victims = [
             table[pid]
-            for pid in descendants(table, find(table) - shielded) - shielded
-            if pid in table and table[pid].alive
+            for pid in parents_first(table, find(table) - shielded)
+            if pid not in shielded and table[pid].alive
         ]
         seen.update((proc.pid, proc.start) for proc in victims)
         if not victims or time.monotonic() > deadline:

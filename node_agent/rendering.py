@@ -28,7 +28,7 @@ from farm.renderers.base import (
     Progress,
 )
 from node_agent.commands import run_command
-from node_agent.judge import WHOLE, End, Fate, Left, fatal_for, fates
+from node_agent.judge import WHOLE, End, Fate, Left, ended_by_us, fatal_for, fates
 from node_agent.ledger import Ledger
 from node_agent.machine import Phase, Unit
 from node_agent.outputs import AttemptFiles
@@ -36,6 +36,9 @@ from node_agent.plan import Plan
 from node_agent.process import Ended, Order, collect
 from node_agent.stage import FrameLate, Stage
 from node_agent.troubles import WorkTrouble, destination_trouble, is_full
+
+#: A file's time of change lags behind the clock by up to a tick of the kernel's.
+CLOCK_NS = 10_000_000
 
 
 class Rendering:
@@ -139,7 +142,8 @@ class Rendering:
         end = self._end_of(plan, ended, invocation)
         if self._held.stop:
             return False
-        if ended.facts.returncode == 0 and invocation.collect and plan.files is not None:
+        ordered = ended.order is not None and ended.order.failure is not None
+        if ended.facts.returncode == 0 and not ordered and invocation.collect and plan.files is not None:
             try:
                 collect(self._stage.scratch, invocation, plan.files.own_folders)
             except OSError as error:
@@ -149,7 +153,7 @@ class Rendering:
             return True
         if end.failure is None and not invocation.frames and not last:
             return True
-        self._judge(plan, invocation.frames, end, ended.seconds)
+        self._judge(plan, invocation.frames, end, ended.seconds, ended.asked_ns if ordered else 0)
         if end.crashed:
             self._warn_last(invocation, end.reason)
         if end.failure is None:
@@ -252,7 +256,7 @@ class Rendering:
 
     def _on_finished(self, plan: Plan, frame: int) -> None:
         unit = self._held.unit_of(frame)
-        if unit is None:
+        if unit is None or self._stage.ending:
             return
         now = time.monotonic()
         begun = self._stage.began.get(frame, self._stage.last_end)
@@ -300,8 +304,10 @@ class Rendering:
             verdict = invocation.codes.get(code, verdict)
         return End(verdict.failure, verdict.reason, crashed=code != 0)
 
-    def _judge(self, plan: Plan, frames: Sequence[int], end: End, seconds: float) -> None:
-        """Decides about the units a process left."""
+    def _judge(
+        self, plan: Plan, frames: Sequence[int], end: End, seconds: float, asked_ns: int = 0
+    ) -> None:
+        """Decides about the units a process left; ``asked_ns`` is when it was told to end, 0 if it was not."""
         if self._book.checking:
             self._book.report_now()
             self._book.checker.drain()
@@ -321,6 +327,10 @@ class Rendering:
             self._book.report_due()
             return
         left, verified = self._look(plan, units, end)
+        if asked_ns and plan.files is not None:
+            files, by_ns = plan.files, asked_ns - CLOCK_NS
+            late = [index for index, facts in verified.items() if not 0 < files.changed_ns(facts) < by_ns]
+            left = ended_by_us(left, late, end.reason)
         self._share_time(units, seconds)
         for fate in fates(left, end, self._stage.problems, outputs=plan.files is not None):
             self._decide(plan, fate, verified)

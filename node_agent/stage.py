@@ -75,6 +75,12 @@ class Stage:
         process = self._process
         return process.pid if process is not None else 0
 
+    @property
+    def ending(self) -> bool:
+        """Whether the process that runs was told to end: what it says of its work counts no more."""
+        process = self._process
+        return process is not None and process.asked_ns > 0
+
     def order(self, order: Order) -> None:
         """Ends the process that runs now, e.g. because memory runs out."""
         if self._order is None:

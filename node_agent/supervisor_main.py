@@ -388,7 +388,7 @@ class Loop:
         tops = [pid for pid, owner in self.adopted.items() if owner is tree]
         if tree.returncode is None:
             tops.append(tree.pid)
-        living = [table[pid] for pid in proctree.descendants(table, tops) if table[pid].alive]
+        living = [table[pid] for pid in proctree.parents_first(table, tops) if table[pid].alive]
         names = {(proc.pid, proc.start) for proc in living}
         if tree.phase == KILL:
             proctree.kill_hard(living)
@@ -396,10 +396,7 @@ class Loop:
             tree.killed |= names
             tree.signalled |= names
             return fresh
-        for proc in living:
-            if (proc.pid, proc.start) not in tree.signalled:
-                proctree.send_signal(proc, signal.SIGTERM)
-                proctree.send_signal(proc, signal.SIGCONT)  # a stopped process would not notice
+        proctree.end_softly([proc for proc in living if (proc.pid, proc.start) not in tree.signalled])
         tree.signalled |= names
         return False
 
@@ -477,7 +474,8 @@ def destroy_children(reap: Callable[[], bool]) -> None:
     me = os.getpid()
     while time.monotonic() < deadline:
         table = proctree.snapshot()
-        proctree.kill_hard(table[pid] for pid in proctree.descendants(table, [me]) - {me} if table[pid].alive)
+        below = proctree.parents_first(table, [me])
+        proctree.kill_hard(table[pid] for pid in below if pid != me and table[pid].alive)
         if not reap():
             return
         time.sleep(pause_s)

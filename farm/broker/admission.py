@@ -51,7 +51,8 @@ def admit(source: bytes, role: Role, user: str, now_us: int) -> tuple[SubmitEven
             check_depth(step.params)
         except PeerError as error:
             raise JobFileError(error.message, f"{where}.params") from error
-        warnings += renderer.check(step, params)
+        # In the words of ``farm submit``, which says what it was told twice only once.
+        warnings += [f"{where}: {warning}" for warning in renderer.check(step, params)]
         check_commands(step, where)
         if step.version:
             if not renderer.app:

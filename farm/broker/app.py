@@ -13,6 +13,8 @@ from collections.abc import Callable
 from farm.broker.book import KEY_LENGTH, LeaseBook
 from farm.broker.broom import Broom
 from farm.broker.bulk import BulkThread
+from farm.broker.clock import SteadyClock
+from farm.broker.falls import Falls, TurnLost
 from farm.broker.keydesk import KeyDesk
 from farm.broker.loop import Loop
 from farm.broker.ports import KeyRecord, Store
@@ -72,6 +74,9 @@ class Broker:
         self._places = Places(farm_name)
         self._stopping = threading.Event()
         self._loop: Loop | None = None
+        #: One clock for all reloads: time does not go back at one.
+        self._clock = SteadyClock()
+        self._falls = Falls()
         #: Control, join and bulk port once taken: whoever dialled them finds them again after a reload.
         self._ports: tuple[int, int, int] | None = None
 
@@ -85,8 +90,9 @@ class Broker:
     def run(self) -> None:
         """Serves until stopped.
 
-        When a commit fails, everything of that turn is forgotten, the sockets close, and the broker
-        starts again from its disk as soon as that can be written.
+        When a commit fails, or the core fails in the middle of an event, everything of that turn is
+        forgotten, the sockets close, and the broker starts again from its disk as soon as that can be
+        written.
 
         Raises:
             StorageError: The state cannot be read at the first start.
@@ -96,6 +102,7 @@ class Broker:
         _raise_file_limit()
         first = True
         while not self._stopping.is_set():
+            falls = self._falls.count
             try:
                 self._serve()
                 return
@@ -103,6 +110,17 @@ class Broker:
                 if first and self._loop is None:
                     raise
                 log.error("storage-failed reason=%s retry_s=%s", error.message, RETRY_S)
+            except TurnLost as error:
+                if first and self._loop is None:
+                    raise StorageError(
+                        f"the farm's state brings the broker down: {error.what}: {error.__cause__}",
+                        hint="see `farm db check`",
+                    ) from error
+                # What it was is remembered in ``_falls``; a fall without a sender (a deadline) would come
+                # again at once, so that one waits as for a disk.
+                log.error("turn-lost reason=%s", error.what, exc_info=error)
+                if self._falls.count != falls and self._disk_works():
+                    continue
             finally:
                 first = False
             while not self._stopping.wait(RETRY_S) and not self._disk_works():
@@ -149,7 +167,7 @@ class Broker:
             stack.callback(link.close, 0.5)
             self._ports = (link.control_address.port, link.join_address.port, link.bulk_address.port)
             keydesk.bulk_port = link.bulk_address.port
-            now_us = time.time_ns() // 1000
+            now_us = self._clock.now_us()
             state = BrokerState(
                 core,
                 store,
@@ -168,6 +186,7 @@ class Broker:
                 log_cap=options.log_cap_bytes,
                 path_rules=tuple((rule.source, rule.target) for rule in read_path_rules(options.path_rules)),
                 now_us=now_us,
+                falls=self._falls,
             )
             book = LeaseBook(read=state.keys_of)
             _fill_book(book, core, store)
@@ -188,7 +207,12 @@ class Broker:
             for number in core.farm.shelved.clearing:
                 # Deleted just before the broker ended: what it left on disk may still be there.
                 bulk.remove(number)
-            loop = Loop(state, link, tick_s=self._tick_s or max(0.01, options.heartbeat_s / 8))
+            loop = Loop(
+                state,
+                link,
+                tick_s=self._tick_s or max(0.01, options.heartbeat_s / 8),
+                clock_us=self._clock.now_us,
+            )
             if options.metrics_port:
                 self._serve_metrics(stack, state, loop)
             self._loop = loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import msgspec
@@ -16,6 +17,10 @@ from farm.transport.keyring import JoinDesk, JoinGranted, JoinRecord, KeyEntry, 
 from farm.transport.keys import fingerprint, key_bytes
 from farm.transport.token import hash_secret, make_token, new_secret
 
+log = logging.getLogger("overcrank.broker")
+
+#: Longest time in seconds a join token can be good for: ten years.
+TTL_MOST_S = 10 * 366 * 86_400.0
 _RECORD = msgspec.msgpack.Decoder(JoinRecord)
 
 
@@ -34,7 +39,7 @@ class KeyDesk:
         known = store.keys()
         for record in known:
             self._remember(record)
-        self._desk = JoinDesk(keyring, [_RECORD.decode(raw) for raw in store.invites()])
+        self._desk = JoinDesk(keyring, _records(store))
         #: What administrators should look at, newest last.
         self.alerts: list[str] = []
         #: Told of every key that is revoked: whoever still speaks with it must be shut out.
@@ -98,6 +103,8 @@ class KeyDesk:
     def _invite(
         self, request: KeysReq, join_address: str, control_address: str, public: str, now_us: int
     ) -> KeysReply:
+        if not 0 < request.ttl_s <= TTL_MOST_S:
+            raise CallError(f"a token is good for up to {TTL_MOST_S:.0f} s, not {request.ttl_s:g}")
         secret = new_secret()
         record = self._desk.issue(
             hash_secret(secret),
@@ -183,6 +190,17 @@ class KeyDesk:
             self.alerts.append(outcome.alert)
             del self.alerts[:-100]
         return JoinRefusedMsg(outcome.reason)
+
+
+def _records(store: Store) -> list[JoinRecord]:
+    """The invitations; one that cannot be read invites nobody, and must not keep a farm from starting."""
+    found: list[JoinRecord] = []
+    for raw in store.invites():
+        try:
+            found.append(_RECORD.decode(raw))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            log.warning("invite-unreadable reason=%s", error)
+    return found
 
 
 def _row(entry: KeyEntry) -> KeyRow:

@@ -11,11 +11,13 @@ import logging
 import time
 from collections.abc import Callable
 
+from farm.broker.clock import SteadyClock
+from farm.broker.falls import TurnLost
 from farm.broker.routes import Routes
 from farm.broker.state import BrokerState
 from farm.core.events import CheckpointEvent, DispatchEvent, TickEvent
 from farm.core.shelves import is_due
-from farm.model.errors import PeerError
+from farm.model.errors import OvercrankError, PeerError
 from farm.protocol.bulk import JoinRefusedMsg
 from farm.protocol.codec import encode, join_in_codec
 from farm.transport.poller import Poller, Waker
@@ -38,6 +40,8 @@ CHECKPOINT_ROWS = 20_000
 CHECKPOINT_FORCED = 50_000
 
 
+#: Seconds between two looks for sessions of clients that went without a word.
+IDLE_EVERY_S = 15.0
 #: A look whether a job is due for the archive, or a deleted one still in the store, at least this often.
 ARCHIVE_EVERY_S = 3600.0
 #: ... and at most this often.
@@ -51,7 +55,7 @@ class Loop:
         state: What the broker's parts share.
         link: The sockets.
         tick_s: Seconds between two looks at deadlines.
-        clock_us: Microseconds since the epoch.
+        clock_us: Microseconds since the epoch that never go back; default: a clock of its own.
     """
 
     def __init__(
@@ -60,16 +64,17 @@ class Loop:
         link: ServerLink,
         *,
         tick_s: float = TICK_S,
-        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        clock_us: Callable[[], int] | None = None,
     ) -> None:
         self._s = state
         self._link = link
         self._routes = Routes(state)
         self._join_codec = join_in_codec()
         self._tick_us = int(tick_s * 1e6)
-        self._clock_us = clock_us
+        self._clock_us = clock_us or SteadyClock().now_us
         self._next_tick_us = 0
         self._archive_us = 0
+        self._idle_us = 0
         farm = state.core.farm
         self._rows_since_checkpoint = farm.seq - farm.checkpoint_seq
         self.waker = Waker()
@@ -85,6 +90,7 @@ class Loop:
 
         Raises:
             StorageError: A commit failed; nothing of its turn was sent.
+            TurnLost: The core failed in the middle of an event; nothing of the turn was stored or sent.
         """
         control, join = self._link.control, self._link.join
         poller = Poller([control, join, self.waker])
@@ -100,6 +106,13 @@ class Loop:
                     self.waker.clear()
                 busy = bool(self.turn(control=control in ready, join=join in ready))
             self._finish()
+        except TurnLost:
+            # Whoever caused it is told so; nobody is told anything else of this turn.
+            s = self._s
+            s.outbound.drop()
+            if s.fallen is not None:
+                self._send(s.fallen[0], encode(s.fallen[1]))
+            raise
         finally:
             self.waker.close()
 
@@ -119,7 +132,7 @@ class Loop:
         self._commit_and_send()
 
     def _now_us(self) -> int:
-        """The time, never going back: a clock that was set back must not undo leases."""
+        """The time, never going back: not even behind what an earlier clock of this broker said."""
         now_us = max(self._clock_us(), self._s.now_us)
         self._s.now_us = now_us
         return now_us
@@ -148,6 +161,9 @@ class Loop:
                 metrics.ticked(now_us - self._next_tick_us)
             self._next_tick_us = now_us + self._tick_us
             s.apply(TickEvent(now_us))
+            if now_us >= self._idle_us:
+                self._idle_us = now_us + int(IDLE_EVERY_S * 1e6)
+                s.end_idle()
         if s.fresh:
             self._place(now_us)
         self._commit_and_send()
@@ -191,9 +207,12 @@ class Loop:
             begun_s = time.perf_counter() if metrics is not None else 0.0
             try:
                 s.store.commit(rows)
-            except BaseException:
+            except OvercrankError:
                 s.outbound.drop()
                 raise
+            except Exception as error:  # rows that no store can hold: memory is ahead of it now
+                s.outbound.drop()
+                raise TurnLost("the turn's rows cannot be stored") from error
             self._rows_since_checkpoint += len(rows)
             if metrics is not None:
                 metrics.committed(rows, time.perf_counter() - begun_s)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from farm.broker.state import BrokerState
 from farm.core import explain, idle
 from farm.core.state import Farm, Step
@@ -12,6 +14,7 @@ from farm.protocol.client import WhyCause, WhyNodes, WhyReply, WhyReq, WhyRow, W
 
 #: Units looked at one by one when frames are named; more have the same few answers.
 LOOK = 200
+_LEFT = (UnitState.SKIPPED, UnitState.CANCELED)
 
 
 def why_reply(s: BrokerState, request: WhyReq) -> WhyReply:
@@ -32,8 +35,13 @@ def why_reply(s: BrokerState, request: WhyReq) -> WhyReply:
             continue
         more = more or len(units) > LOOK
         groups: dict[explain.Answer, list[int]] = {}
+        # What was left out somebody (or the farm) left out in one row with others: the history knows which.
+        left = [unit for unit in units[:LOOK] if step.state[unit] in _LEFT]
+        told = {row.unit: row.reason for row in views.frame_rows(step, left, s.now_us)} if left else {}
         for unit in units[:LOOK]:
             answer = explain.why(views.farm, step, unit, s.now_us)
+            if told.get(unit):
+                answer = msgspec.structs.replace(answer, causes=((told[unit], ""),))
             groups.setdefault(answer, []).append(unit)
         for answer, found in groups.items():
             name = step.address

@@ -15,6 +15,7 @@ import msgspec
 import farm
 from farm.broker import queries
 from farm.broker.admission import admit
+from farm.broker.falls import TurnLost
 from farm.broker.nodedesk import node_event
 from farm.broker.setting import check_set, policy_event
 from farm.broker.state import REVOKED, BrokerState
@@ -56,6 +57,21 @@ log = logging.getLogger("overcrank.broker")
 def node_key(key: str, slice_index: int) -> str:
     """What identifies a node: its agent's key, and the slice when a key has several."""
     return f"{key}/{slice_index}" if slice_index else key
+
+
+_CURE = "the broker's log says more; please report it with that log"
+_KINDS: dict[type, str] = {
+    ReportMsg: "report",
+    BeatMsg: "heartbeat",
+    VerifiedMsg: "look at files",
+    ByeMsg: "goodbye",
+}
+
+
+def _cause(error: TurnLost) -> str:
+    """What went wrong inside, in a word."""
+    inner = error.__cause__
+    return type(inner).__name__ if inner is not None else error.what
 
 
 class Routes:
@@ -103,10 +119,16 @@ class Routes:
                     handler(session, message)
                 except StorageError:
                     raise
+                except TurnLost as error:
+                    self._agent_fell(session, message, error)
+                    raise
                 except Exception as error:  # the turn holds what other agents said: it must not fall with one
                     self._cannot_take(session, error)
         elif isinstance(message, Request):
+            session.heard_us = s.now_us
             self._request(session, message)
+        elif type(message) is ByeMsg:
+            s.drop(routing_id)
 
     def _guarded(self, session: BrokerSession, work: Callable[[], None]) -> None:
         """Does what an agent's message asks; one that cannot be taken ends its session, and nothing else.
@@ -115,7 +137,7 @@ class Routes:
         """
         try:
             work()
-        except StorageError:
+        except (StorageError, TurnLost):
             raise
         except Exception as error:
             self._cannot_take(session, error)
@@ -131,6 +153,16 @@ class Routes:
             log.error("message-failed node=%d", session.node_id, exc_info=error)
         s.drop(session.routing_id)
         s.outbound.reply(session.routing_id, RefusedMsg("error", reason, "see the broker's log"))
+
+    def _agent_fell(self, session: BrokerSession, message: object, error: TurnLost) -> None:
+        """An agent's message brought the turn down: it may do so once, then its node is refused."""
+        s = self._s
+        node = s.core.farm.nodes.get(session.node_id)
+        if node is not None:
+            kind = _KINDS.get(type(message), "message")
+            attempt = int(getattr(message, "attempt", 0))
+            s.falls.note_message(node.key, node.name, kind, attempt, _cause(error))
+            log.error("message-failed node=%d kind=%s attempt=%d", node.id, kind, attempt)
 
     # -- sessions --
 
@@ -153,9 +185,15 @@ class Routes:
             role=entry.role.value,
             user=entry.user,
             leases={},
+            heard_us=s.now_us,
         )
         agent_part, parts = None, list[AgentWelcome]()
         if hello.agent is not None:
+            refusal = s.falls.node_refusal(node_key(key, hello.agent.facts.slice))
+            if refusal is not None:
+                reason = f"this node is refused: {refusal}"
+                s.outbound.reply(routing_id, RefusedMsg("error", reason, _CURE))
+                return
             self._guarded(
                 session, lambda: parts.append(self._hello_agent(session, entry.pool, entry.site, hello))
             )
@@ -182,18 +220,23 @@ class Routes:
         assert agent is not None
         of_this_farm = agent.farm_id in ("", s.farm_id)
         rate = s.rate_nano_h // max(1, agent.facts.slices)
-        answer: HelloAnswer = s.apply(
-            HelloEvent(
-                s.now_us,
-                node_key(session.key, agent.facts.slice),
-                agent.facts,
-                pool,
-                site or "local",
-                rate,
-                agent.running if of_this_farm else (),
-                agent.pending if of_this_farm else (),
-            )
+        own_key = node_key(session.key, agent.facts.slice)
+        event = HelloEvent(
+            s.now_us,
+            own_key,
+            agent.facts,
+            pool,
+            site or "local",
+            rate,
+            agent.running if of_this_farm else (),
+            agent.pending if of_this_farm else (),
+            agent.ending,
         )
+        try:
+            answer: HelloAnswer = s.apply(event)
+        except TurnLost as error:
+            s.falls.note_message(own_key, agent.facts.name, "hello", 0, _cause(error))
+            raise
         session.node_id = answer.node_id
         old = s.agents.get(answer.node_id)
         if old is not None:
@@ -263,8 +306,20 @@ class Routes:
     def _request(self, session: BrokerSession, request: Request) -> None:
         s = self._s
         try:
+            why = s.falls.refusal_of(session.key, request)
+            if why is not None:
+                raise OvercrankError(
+                    f"this request is not taken: it brought the broker down ({why})", hint=_CURE
+                )
             reply = self._answer(session, request)
         except StorageError:
+            raise
+        except TurnLost as error:
+            s.falls.note_request(session.key, request, _cause(error))
+            words = f"the broker failed on this request ({_cause(error)}) and goes back to what it stored"
+            fallen = ErrorReply(id=request.id, code="error", message=f"{words}; nothing was done", hint=_CURE)
+            s.fallen = (session.routing_id, fallen)
+            log.error("request-failed kind=%s user=%s", type(request).__name__, session.user)
             raise
         except OvercrankError as error:
             reply = ErrorReply(id=request.id, code=error.code, message=error.message, hint=error.hint)
@@ -370,6 +425,7 @@ class Routes:
                 request.value,
                 request.reason[:500],
                 user,
+                request.force,
             )
         )
         if request.action == "set":

@@ -10,6 +10,7 @@ import msgspec
 
 from farm.broker.archive import Archive
 from farm.broker.book import KEY_LENGTH, Lease, LeaseBook
+from farm.broker.falls import Falls, TurnLost
 from farm.broker.keydesk import KeyDesk
 from farm.broker.outbound import Outbound
 from farm.broker.ports import Store
@@ -22,7 +23,7 @@ from farm.core.events import AnyEvent
 from farm.core.outcome import Outcome
 from farm.core.rows import AnyRow, LeaseRow
 from farm.core.state import Job, Node
-from farm.model.errors import CallError, UnknownName
+from farm.model.errors import CallError, OvercrankError, UnknownName
 from farm.protocol.agent import Timings
 from farm.protocol.codec import broker_codec
 from farm.protocol.common import RefusedMsg
@@ -31,6 +32,10 @@ from farm.protocol.session import BrokerSession
 if TYPE_CHECKING:
     from farm.broker.metrics import Metrics
 
+#: A client's session that is silent for so long and follows nothing ends.
+IDLE_S = 600.0
+#: So many sessions of clients that follow nothing are kept; of more the longest silent end earlier.
+IDLE_MOST = 2_000
 #: What the owner of a key reads that is not (any more) let in: reason and cure.
 REVOKED = ("this key is revoked or unknown here", "ask for a new token")
 
@@ -69,6 +74,7 @@ class BrokerState:
         log_cap: int,
         path_rules: tuple[tuple[str, str], ...],
         now_us: int,
+        falls: Falls | None = None,
     ) -> None:
         self.core = core
         self._handle: Callable[[AnyEvent], Outcome] = core.handle
@@ -87,8 +93,12 @@ class BrokerState:
         self.sessions: dict[bytes, BrokerSession] = {}
         self.agents: dict[int, BrokerSession] = {}
         self.rows: list[AnyRow] = []
+        #: Whom to tell what when the turn is lost: the sender of the message that brought it down.
+        self.fallen: tuple[bytes, object] | None = None
         self.later: list[Callable[[], None]] = []
-        self.alerts: list[str] = []
+        #: What brought this broker down before, also before its last reload.
+        self.falls = falls or Falls()
+        self.alerts: list[str] = list(self.falls.alerts)
         #: Tells the bulk thread which key an attempt was leased to.
         self.book: LeaseBook | None = None
         #: Counts what happens, when somebody may ask for figures.
@@ -116,8 +126,19 @@ class BrokerState:
         self._handle = handle or self.core.handle
 
     def apply(self, event: AnyEvent) -> Any:
-        """Lets the core handle an event; gathers its rows and commands; returns its reply."""
-        outcome = self._handle(event)
+        """Lets the core handle an event; gathers its rows and commands; returns its reply.
+
+        Raises:
+            OvercrankError: The core refuses the event; nothing was changed.
+            TurnLost: It failed in the middle of it: what memory holds is worth nothing any more.
+        """
+        before = self.core.farm.seq
+        try:
+            outcome = self._handle(event)
+        except Exception as error:
+            if isinstance(error, OvercrankError) and self.core.farm.seq == before:
+                raise  # the core refused the event, and changed nothing
+            raise TurnLost(f"the core failed at {type(event).__name__}") from error
         rows, commands = outcome.rows, outcome.commands
         if rows:
             self.rows += rows
@@ -193,6 +214,21 @@ class BrokerState:
         for session in [session for session in self.sessions.values() if session.key == public]:
             self.drop(session.routing_id)
             self.outbound.reply(session.routing_id, RefusedMsg("denied", *REVOKED))
+
+    def end_idle(self) -> None:
+        """Ends sessions of clients that asked for nothing for long and follow nothing.
+
+        A client that went without a word leaves nothing on its connection that would ever fail; one that is
+        still there is asked to say hello again with its next request.
+        """
+        idle = [session for session in self.sessions.values() if not (session.node_id or session.topics)]
+        long_ago_us = self.now_us - int(IDLE_S * 1e6)
+        too_many = len(idle) - IDLE_MOST
+        if too_many > 0:
+            idle.sort(key=lambda session: session.heard_us)
+        for place, session in enumerate(idle):
+            if place < too_many or session.heard_us < long_ago_us:
+                self.drop(session.routing_id)
 
     def drop(self, routing_id: bytes) -> None:
         """Forgets a session and what it follows."""

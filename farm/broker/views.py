@@ -6,6 +6,7 @@ Long because every kind of row is made here, and what they say of the same work 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,7 +14,7 @@ from farm.broker.ports import Store
 from farm.core import meter
 from farm.core.actions import find_units
 from farm.core.apply import DONE, FAILED, RUNNING, units_of
-from farm.core.dependencies import waits_for
+from farm.core.dependencies import given_up_for, waits_for
 from farm.core.forecast import Forecast, Outlook, expected_frame_s
 from farm.core.match import why_nobody
 from farm.core.rows import BulkRow, LeaseRow, ResultRow
@@ -167,6 +168,8 @@ class Views:
     def _step_reason(self, step: Step) -> str:
         if step.counts[UnitState.BLOCKED]:
             return waits_for(step) or step.reason
+        if step.counts[UnitState.SKIPPED] or step.counts[UnitState.CANCELED]:
+            return given_up_for(step) or step.reason
         return step.reason
 
     # -- frames --
@@ -221,9 +224,11 @@ class Views:
             return f"{note}; waits before it is tried again" if note else "waits for its last attempt to end"
         if state in (DONE, RUNNING):
             return past.reason
-        moved = max((move for move in past.moves if move[1] == state), default=None)
-        told = moved[2] if moved is not None else step.reason
-        return told if state in (UnitState.SKIPPED, UnitState.CANCELED) else note or told or past.reason
+        if state in (UnitState.SKIPPED, UnitState.CANCELED):
+            return _left_by(step, unit, past)
+        moved = max((move for move in past.moves if move.new == state), default=None)
+        told = moved.reason if moved is not None else step.reason
+        return note or told or past.reason
 
     def _history(self, step: Step, wanted: set[int], now_us: int) -> dict[int, _Past]:
         """What is stored of units: attempts, nodes, times, their share of each attempt's cost."""
@@ -263,7 +268,7 @@ class Views:
         for bulk in rows:
             if type(bulk) is BulkRow and bulk.old != bulk.new:
                 for unit in wanted if bulk.units == "*" else wanted.intersection(units_of(bulk.units)):
-                    past.setdefault(unit, _Past()).moves.append((bulk.seq, bulk.new, bulk.reason))
+                    past.setdefault(unit, _Past()).moves.append(_Move.of(bulk))
         return past
 
     def attempt_rows(
@@ -461,6 +466,34 @@ def _add(entry: list[int], one: Sums) -> None:
         entry[at] += figure
 
 
+class _Move(NamedTuple):
+    """A move of many units; with ``all_of`` of every unit that was in state ``old`` then."""
+
+    seq: int
+    new: int
+    old: int
+    all_of: bool
+    who: str
+    reason: str
+
+    @classmethod
+    def of(cls, row: BulkRow) -> _Move:
+        return cls(row.seq, row.new, row.old, row.units == "*", row.who, row.reason)
+
+
+def _left_by(step: Step, unit: int, past: _Past) -> str:
+    """Why a unit was skipped or canceled: by the one move that did it, not by later ones of other units."""
+    state, last = step.state[unit], None
+    for move in sorted(past.moves):
+        over = last is not None and last.new in (UnitState.SKIPPED, UnitState.CANCELED)
+        if not (move.all_of and over and last is not None and move.old != last.new):
+            last = move
+    if last is None or last.new != state:
+        return given_up_for(step, unit) or step.reason
+    # The farm gives up many frames in one row: which frame's failure it was for this one, the needs say.
+    return (given_up_for(step, unit) if last.who == "farm" else "") or last.reason
+
+
 class _Past(msgspec.Struct):
     attempts: int = 0
     no: int = 0
@@ -471,8 +504,8 @@ class _Past(msgspec.Struct):
     reason: str = ""
     warning: str = ""
     files: tuple[FileFacts, ...] = ()
-    #: Moves of many units at once that may have moved this one: number, new state, reason.
-    moves: list[tuple[int, int, str]] = []
+    #: Moves of many units at once that may have moved this one.
+    moves: list[_Move] = []
 
 
 def _take_result(entry: _Past, row: ResultRow) -> None:

@@ -35,11 +35,15 @@ class Command(NamedTuple):
     takes_program: bool = False
 
 
-def connect(arguments: argparse.Namespace) -> Farm:
+def connect(arguments: argparse.Namespace, *, submits: bool = False) -> Farm:
     """A session with the farm that the arguments name.
 
     A private farm whose command has ended is opened again, without agents, for as long as this command
     runs, so that its logs and its spend can still be asked for.
+
+    Args:
+        arguments: Of the command.
+        submits: It makes a new job, which what is left of a simulated farm does not take.
     """
     from farm.config.places import Places, farm_name, read_endpoint
     from farm.sdk.client import Farm
@@ -50,8 +54,10 @@ def connect(arguments: argparse.Namespace) -> Farm:
         if endpoint is None or endpoint.process_gone:
             import atexit
 
-            from farm.cli.private import PrivateFarm
+            from farm.cli.private import PrivateFarm, refuse_simulated
 
+            if submits:
+                refuse_simulated(places)
             private = PrivateFarm(0, name=places.farm)
             atexit.register(private.close)
             private.start()

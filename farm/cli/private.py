@@ -17,8 +17,8 @@ import time
 from collections.abc import Sequence
 from typing import IO
 
-from farm.config.places import Endpoint, Places, make_private_folder, prune_private, read_endpoint
-from farm.model.errors import FarmUnreachable
+from farm.config.places import Endpoint, Places, make_private_folder, prune_private, read_endpoint, write_private
+from farm.model.errors import FarmUnreachable, IllegalMove
 from farm.protocol.client import NodeRow
 from farm.sdk.client import Farm
 
@@ -44,6 +44,7 @@ class PrivateFarm:
         agent_flags: Sequence[str] = (),
         broker_flags: Sequence[str] = (),
         name: str = "",
+        simulated: str = "",
     ) -> None:
         """Prepares a farm; nothing runs before ``start``.
 
@@ -53,7 +54,9 @@ class PrivateFarm:
             agent_flags: Further flags of ``farm agent``.
             broker_flags: Further flags of ``farm broker``.
             name: An earlier private farm to open again; empty = a new one.
+            simulated: Name of the scenario whose agents render nothing: no later broker serves this farm.
         """
+        self._simulated = simulated
         self._agents = agents
         self._rate = rate_usd_h
         self._agent_flags = tuple(agent_flags)
@@ -86,6 +89,8 @@ class PrivateFarm:
         self._leash = (read, write)
         try:
             self._start_broker(read)
+            if self._simulated:
+                write_private(self._places.simulated, self._simulated + "\n")
             if self._agents:
                 self._start_agents(read)
         except BaseException:
@@ -180,6 +185,23 @@ class PrivateFarm:
         for log in self._logs:
             log.close()
         self._logs.clear()
+
+
+def refuse_simulated(places: Places) -> None:
+    """Refuses work on what is left of a simulated farm: nothing would ever run it.
+
+    Raises:
+        IllegalMove: A scenario was served as this farm.
+    """
+    try:
+        scenario = places.simulated.read_text("utf-8", "replace").strip()
+    except OSError:
+        return
+    raise IllegalMove(
+        f"{places.farm} is what is left of the simulated farm {scenario!r}: it has no agents, and had none"
+        " that render",
+        hint="`farm simulate SCENARIO --serve` serves a scenario anew; name a real farm with --farm",
+    )
 
 
 def _reap(process: subprocess.Popen[bytes], timeout_s: float) -> None:

@@ -51,9 +51,13 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
 
     from farm.broker.app import Broker
     from farm.config.load import load_broker_options
-    from farm.config.places import farm_name
+    from farm.cli.private import refuse_simulated
+    from farm.config.places import Places, farm_name
 
     name = farm_name(arguments.farm)
+    if arguments.leash is None:
+        # On a leash it is opened for one command that looks at it.
+        refuse_simulated(Places(name))
     flags = {key: getattr(arguments, f"option_{key}") for _, key, _ in _FLAGS}
     options = load_broker_options(name, {key: value for key, value in flags.items() if value is not None})
     start_logging(options.log_level)

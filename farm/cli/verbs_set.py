@@ -51,13 +51,16 @@ def _setup_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("address", metavar="ADDRESS", help="J12, or J12/beauty for fields of a step")
     parser.add_argument("values", metavar="KEY=VALUE", nargs="+", help="all of them are set, or none")
     parser.add_argument("--reason", default="", help="why, for those who look at the job later")
+    parser.add_argument(
+        "--force", action="store_true", help="set it though no node of the farm could ever take the step then"
+    )
 
 
 def _set(arguments: argparse.Namespace, console: Console) -> int:
     address = str(_job_or_step(arguments.address))
     values = assignments(arguments.values)
     with connect(arguments) as farm:
-        reply = farm.set(address, values, reason=arguments.reason)
+        reply = farm.set(address, values, reason=arguments.reason, force=arguments.force)
     if console.json:
         done = {"address": address, "changed": reply.changed, "message": reply.message}
         console.document({"action": "set", "results": [done]})
@@ -100,7 +103,7 @@ def _resubmit(arguments: argparse.Namespace, console: Console) -> int:
     if address.attempt is not None:
         raise CallError(f"{address} is an attempt", hint=f"say {str(address).partition('@')[0]}")
     values = assignments(arguments.values)
-    with connect(arguments) as farm:
+    with connect(arguments, submits=True) as farm:
         found = farm.job(address.job, spec=True)
         old, _ = read_job(found.spec)
         failed = _failed_frames(farm, str(address)) if arguments.failed else None

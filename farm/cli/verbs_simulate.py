@@ -108,7 +108,7 @@ def _serve(scenario: Scenario, speed: float, console: Console) -> int:
     check_servable(scenario)
     stop = threading.Event()
     rate = str(scenario.nodes[0].rate_usd_h)
-    with PrivateFarm(0, rate_usd_h=rate) as private, private.connect() as farm:
+    with PrivateFarm(0, rate_usd_h=rate, simulated=scenario.name) as private, private.connect() as farm:
         on_signals(stop.set)
         if console.json:
             console.document(

@@ -85,7 +85,7 @@ def _send(arguments: argparse.Namespace, console: Console) -> tuple[int, dict[st
         document = json.loads(job_bytes(job))
         console.document(document)
         return 0, {"dry_run": True, "spec": document, "warnings": warnings}
-    with connect(arguments) as farm:
+    with connect(arguments, submits=True) as farm:
         reply = farm.submit(data, repeat=True, force=arguments.force)
         warnings += [warning for warning in reply.warnings if warning not in warnings]
         answer: dict[str, Any] = {

@@ -129,6 +129,11 @@ class Places:
         return self.config / "local-admin.key"
 
     @property
+    def simulated(self) -> Path:
+        """Stands there once a scenario was served as this farm: nothing real may ever run on it."""
+        return self.state / "simulated"
+
+    @property
     def broker_key(self) -> Path:
         """The broker's own key pair."""
         return self.config / "broker.key"

@@ -138,10 +138,9 @@ def _resume(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
 
 
 def _priority(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
-    try:
-        priority = int(event.value)
-    except ValueError:
-        priority = -1
+    # ``int`` takes the digits of any script, which nobody can tell apart from letters.
+    text = event.value
+    priority = int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else -1
     if not 0 <= priority <= 100:
         raise CallError(f"a priority is 0 to 100, not {event.value!r}")
     old = job.priority

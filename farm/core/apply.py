@@ -321,7 +321,9 @@ def reopen(
         attempt.disk_mib, attempt.tokens, attempt.limits = held.disk_mib, held.tokens, held.limits
     elif attempt.kind is not _VERIFY:
         attempt.limits, need = step.limits, step.resources
-        attempt.disk_mib, attempt.tokens = need.disk_mib, need.tokens
+        if attempt.kind is _RENDER or attempt.kind is _COPY:
+            # What is adopted was rendered already: it is only moved to its place.
+            attempt.disk_mib, attempt.tokens = need.disk_mib, need.tokens
     if attempt.disk_mib:
         node.disk_free -= attempt.disk_mib
     if attempt.tokens:

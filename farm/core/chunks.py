@@ -22,7 +22,7 @@ from farm.core import pace, sequence
 from farm.core.match import avoided, pick_gpus, refused, wanted_ram_mib, wanted_vram_over_mib
 
 if TYPE_CHECKING:
-    from farm.core.state import Farm, Node, Shape, Step
+    from farm.core.state import Farm, Node, Shape, Step, UnitNote
 
 QUEUED = 1
 #: Most units one lease may carry, whatever the chunk size says.
@@ -40,6 +40,8 @@ STARTS_LEAST = 2.0
 LEAST_US = 1_000_000.0
 #: Single frames of a step that are sent ahead to learn from while other steps wait.
 SCOUTS = 8
+#: Units that may not go to a node which one look passes over at most; the next look goes on behind them.
+SKIPPED_MOST = 512
 #: Rows after which what a crew has to do is counted anew.
 _FRESH_ROWS = 500
 
@@ -146,8 +148,65 @@ def work_us(farm: Farm, step: Step, node: Node) -> float:
     return min(by_time, max(waiting_us / speed * TAIL_PART, STARTS_LEAST * start, LEAST_US))
 
 
-def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
-    """The next units of the step for this node, in the order they are to be rendered; empty: none for it."""
+class Hunger(NamedTuple):
+    """What a unit's next try needs beyond what its step asks for, since one ran out of memory.
+
+    Attributes:
+        unit: The unit.
+        ram_mib: Memory it takes; 0 = what the step asks for.
+        vram_over_mib: More memory than this its GPUs must have; 0 = what the step asks for.
+    """
+
+    unit: int
+    ram_mib: int
+    vram_over_mib: int
+
+
+def hunger_of(farm: Farm, step: Step, unit: int) -> Hunger | None:
+    """What a unit needs beyond what its step asks for; None = nothing."""
+    note = step.notes.get(unit)
+    if note is None or not (note.ram_mib or note.vram_mib):
+        return None
+    ram_mib = 0 if step.whole else wanted_ram_mib(farm, step, unit)
+    over_mib = wanted_vram_over_mib(farm, step, unit)
+    return Hunger(unit, ram_mib, over_mib) if ram_mib > step.resources.ram_mib or over_mib else None
+
+
+def hunger(farm: Farm, step: Step) -> Hunger | None:
+    """What the step's first unit needs when all that waits of the step needs more than the step asks for.
+
+    None = there are units that take what the step asks for, or it has none that may be leased.
+    """
+    if not step.notes:
+        return None
+    first: Hunger | None = None
+    for looked, unit in enumerate(queued_in_order(step)):
+        if unit in step.parked:
+            continue
+        if first is None:
+            first = hunger_of(farm, step, unit)
+            if first is None:
+                return None
+        note = step.notes.get(unit)
+        if note is None or not (note.ram_mib or note.vram_mib):
+            return None
+        if looked >= SKIPPED_MOST:
+            break
+    return first
+
+
+def form_chunk(farm: Farm, step: Step, node: Node, *, ask: bool = False) -> tuple[int, ...]:
+    """The next units of the step for this node, in the order they are to be rendered; empty: none for it.
+
+    Of very many units that may not go to the node one look passes over ``SKIPPED_MOST``; the next look
+    begins where it ended, so that each gets its turn and no look costs more than a lease is worth.
+
+    Args:
+        farm: The state.
+        step: Whose units.
+        node: Where they would go.
+        ask: Only somebody who asks: where the next look begins stays as it is.
+    """
     wanted = step.spec.chunk
     parked, notes = step.parked, step.notes
     if wanted == 1 and not parked and not notes and not step.job.scouting:
@@ -166,13 +225,28 @@ def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
     units: list[int] = []
     took, speed = 0.0, node.speed
     table = step.pace.table() if budget else []
+    begin = step.looked.get(node.id, 0) if step.looked else 0
+    passed_over, looked = 0, 0
+    #: What was found of units whose notes say the same: whether the node takes them.
+    alike: dict[tuple[object, ...], bool] = {}
     for unit in queued_in_order(step):
-        if (parked and unit in parked) or (notes and avoided(farm, step, unit, node)):
+        looked += 1
+        if looked <= begin:
             continue
-        if notes and _goes_alone(farm, step, unit, adaptive=adaptive):
-            if not units and _has_memory(farm, step, unit, node):
-                return (unit,)
+        note = notes.get(unit) if notes else None
+        alone = note is not None and _goes_alone(note, adaptive=adaptive)
+        if (
+            (alone and units)
+            or (parked and unit in parked)
+            or (note is not None and not _takes(farm, step, unit, note, node, alike))
+        ):
+            passed_over += 1
+            if passed_over >= SKIPPED_MOST:
+                break
             continue
+        if alone:
+            units.append(unit)
+            break
         if table:
             lasts = table[unit * pace.PLACES // step.units] / speed
             if units and took + lasts / 2.0 > budget:
@@ -181,18 +255,34 @@ def form_chunk(farm: Farm, step: Step, node: Node) -> tuple[int, ...]:
         units.append(unit)
         if len(units) >= most:
             break
+    if not units and not ask:
+        if passed_over >= SKIPPED_MOST:
+            step.looked[node.id] = looked
+        elif begin:
+            # To the end and nothing found: anew from the first.
+            del step.looked[node.id]
     return tuple(units)
 
 
-def _goes_alone(farm: Farm, step: Step, unit: int, *, adaptive: bool) -> bool:
+def _takes(
+    farm: Farm, step: Step, unit: int, note: UnitNote, node: Node, alike: dict[tuple[object, ...], bool]
+) -> bool:
+    """Whether the node may take the unit and has its memory; found once for notes that say the same."""
+    key = (note.ram_mib, note.vram_mib, bool(note.short_on), *sorted(note.failed_on))
+    found = alike.get(key)
+    if found is None:
+        found = not avoided(farm, step, unit, node) and has_memory(farm, step, unit, node)
+        alike[key] = found
+    return found
+
+
+def _goes_alone(note: UnitNote, *, adaptive: bool) -> bool:
     """Whether a unit must not share its chunk: it takes more memory than others, or it failed before."""
-    note = step.notes.get(unit)
-    if note is None:
-        return False
     return bool(note.ram_mib or note.vram_mib) or (adaptive and bool(note.failure))
 
 
-def _has_memory(farm: Farm, step: Step, unit: int, node: Node) -> bool:
+def has_memory(farm: Farm, step: Step, unit: int, node: Node) -> bool:
+    """Whether a node that has room for the step has the memory a unit's next try takes."""
     over_mib = wanted_vram_over_mib(farm, step, unit)
     shape = step.shape
     if over_mib and shape is not None and len(pick_gpus(shape, node, over_mib)) < step.resources.gpus:

@@ -41,6 +41,8 @@ _WORDS = [state.word for state in UnitState]
 _IS_BLOCKED = bytes(state == BLOCKED for state in range(256))
 #: Most units one request to look at existing files holds, so that several nodes share a long step.
 VERIFY_MOST = 1_000
+#: Most units looked at to say why units of a step were given up.
+GIVEN_UP_MOST = 1_000
 
 
 def move(
@@ -424,6 +426,49 @@ def _ended_text(step: Step, units: Iterable[int]) -> str:
         word = "skipped" if states == {SKIPPED} else "canceled"
         verb = f"{'was' if one else 'were'} {word}"
     return f"{_units_text(step, units)} {verb}"
+
+
+def given_up_for(step: Step, unit: int | None = None) -> str:
+    """Which frames' failure a step's skipped or canceled units (or one of them) were given up for, in words.
+
+    Worked out from the needs by frame as they are, since one row tells of many units at once: its words may
+    be about others.
+
+    Args:
+        step: The step.
+        unit: The unit; None = all of them together.
+
+    Returns:
+        "" when no need by frame says so.
+    """
+    found: dict[int, dict[int, None]] = {}
+    edges = {number: edge for number, edge in enumerate(step.frame_needs) if edge.gives_up}
+    if not edges:
+        return ""
+    units = _given_up(step) if unit is None else (unit,)
+    for here in units:
+        state = step.state[here]
+        if not step.is_wanted(here):
+            continue
+        for number, edge in edges.items():
+            if state != (SKIPPED if edge.on_failure == "skip" else CANCELED):
+                continue
+            there = edge.need_unit(here)
+            if there is not None and edge.fails_at(there):
+                found.setdefault(number, {})[there] = None
+                break
+    return "; ".join(_ended_text(edges[number].need, culprits) for number, culprits in found.items())
+
+
+def _given_up(step: Step) -> list[int]:
+    """The first skipped and canceled units of a step."""
+    units: list[int] = []
+    for state in (SKIPPED, CANCELED):
+        unit = step.state.find(state)
+        while unit >= 0 and len(units) < GIVEN_UP_MOST:
+            units.append(unit)
+            unit = step.state.find(state, unit + 1)
+    return units
 
 
 def waits_for(step: Step, unit: int | None = None) -> str:

@@ -36,7 +36,7 @@ from farm.core.dependencies import (
 )
 from farm.core.events import ActEvent
 from farm.core.outcome import ActAnswer, Outcome
-from farm.core.possible import check_policy
+from farm.core.possible import check_edit
 from farm.core.rows import JobStateRow, StepEditRow
 from farm.core.state import Farm, Job, Step
 from farm.core.submit import writer_of
@@ -56,6 +56,7 @@ def set_fields(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
     Raises:
         UnknownName: There is no such step or field; names what can be set.
         CallError: A value is wrong; nothing was changed.
+        JobFileError: No node could ever take the step then, and nobody forces it.
         IllegalMove: Frames that would be added are written by another job.
     """
     values = _read(event.value)
@@ -66,20 +67,23 @@ def set_fields(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
     of_step = {key: value for key, value in values.items() if key not in of_job}
     wanted = _job_values(job, of_job, event.now_us)
     spec = None
+    warnings: list[str] = []
     if step is not None and of_step:
         spec = changed_step(job.spec, step.index, of_step)
         if spec.version and not step.app:
             raise CallError(f"version: {spec.renderer} has no application to constrain")
     if step is not None and spec is not None:
         cap = int(wanted["max_cores"][1]) if "max_cores" in wanted else job.max_cores
-        check_policy(farm, job.user, cap, step.index, spec, before=step.spec)
+        warnings = check_edit(farm, step, spec, cap, force=event.force)
         _check_frames(farm, step, spec)
     changed = sum(old != new for old, new in wanted.values())
     changed += step is not None and spec is not None and spec != step.spec
     told = [text for text in (_set_job(farm, job, wanted, event, out),) if text]
     if step is not None and spec is not None:
         told.append(_set_step(farm, step, spec, event, out))
-    out.reply = ActAnswer(changed, "; ".join(told) or f"J{job.id} is like that already")
+    told = told or [f"J{job.id} is like that already"]
+    told += [f"warning: {warning}" for warning in warnings]
+    out.reply = ActAnswer(changed, "; ".join(told))
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -152,7 +156,7 @@ def _job_values(job: Job, values: dict[str, Any], now_us: int) -> dict[str, tupl
 
 
 def _whole(key: str, text: str, most: int) -> int:
-    if not text.isdecimal() or int(text) > most:
+    if not (text.isascii() and text.isdecimal()) or int(text) > most:
         raise CallError(f"{key} is a whole number from 0 to {most}, not {text!r}")
     return int(text)
 

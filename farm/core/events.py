@@ -51,6 +51,7 @@ class HelloEvent(Event, frozen=True, gc=False):
         rate_nano_h: What the node costs, nano-USD per hour.
         running: Attempts it holds.
         pending: Attempts with reports still in its outbox.
+        ending: It takes nothing new and ends once what runs has ended.
     """
 
     key: str
@@ -60,6 +61,7 @@ class HelloEvent(Event, frozen=True, gc=False):
     rate_nano_h: int
     running: tuple[int, ...] = ()
     pending: tuple[int, ...] = ()
+    ending: bool = False
 
 
 class BeatEvent(Event, frozen=True, gc=False):
@@ -118,6 +120,7 @@ class ActEvent(Event, frozen=True, gc=False):
         value: The action's argument.
         reason: What the user says.
         who: User name.
+        force: Of ``set``: also when no node of the farm could ever take the step then.
     """
 
     action: str
@@ -127,6 +130,7 @@ class ActEvent(Event, frozen=True, gc=False):
     value: str
     reason: str
     who: str
+    force: bool = False
 
 
 class DeleteEvent(Event, frozen=True, gc=False):

@@ -16,7 +16,8 @@ import msgspec
 
 from farm.core import cures, pace
 from farm.core.apply import BLOCKED, DONE, FAILED, QUEUED, RUNNING, SKIPPED
-from farm.core.chunks import form_chunk
+from farm.core.chunks import form_chunk, hunger, hunger_of
+from farm.core.dependencies import given_up_for
 from farm.core.match import (
     avoided,
     excluded,
@@ -27,6 +28,7 @@ from farm.core.match import (
 )
 from farm.core.needs import Edge
 from farm.core.openings import takes_work
+from farm.core.reserve import short_of
 from farm.core.shares import kept_back, limit_short
 from farm.core.state import Farm, Node, Step
 from farm.core.turn import Wait, expected_start, jobs_ahead, may_start_before
@@ -123,7 +125,8 @@ def why(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
             return _failed(farm, step, unit)
         if state == RUNNING:
             return Answer(UnitState.RUNNING.word, _running(farm, step, unit, now_us))
-        reason = step.notes[unit].reason if unit in step.notes else step.reason
+        note = step.notes.get(unit)
+        reason = given_up_for(step, unit) or (note.reason if note is not None else "") or step.reason
         return Answer(UnitState(state).word, ((reason, ""),) if reason else ())
     return _whole(farm, step, now_us)
 
@@ -146,7 +149,8 @@ def _whole(farm: Farm, step: Step, now_us: int) -> Answer:
             BLOCKED,
         )
     else:
-        return Answer(step.shown().value, ((step.reason, ""),) if step.reason else ())
+        reason = given_up_for(step) or step.reason
+        return Answer(step.shown().value, ((reason, ""),) if reason else ())
     causes = list(answer.causes)
     if counts[RUNNING] and about == QUEUED:
         causes.append((f"{frames(counts[RUNNING])} being rendered", ""))
@@ -206,7 +210,7 @@ def _queued(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
     elif verdicts and all(one.filter in ("capability", "site") for one in verdicts):
         causes.insert(0, ("no node can ever take it", verdicts[0].cure or "add a node that can"))
     elif not causes and verdicts:
-        causes.append(_waits(farm, step, verdicts[0], wait))
+        causes.append(_waits(farm, step, unit, verdicts[0], wait))
     note = step.notes.get(unit) if unit is not None else None
     return Answer(
         UnitState.QUEUED.word,
@@ -219,7 +223,7 @@ def _queued(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
     )
 
 
-def _waits(farm: Farm, step: Step, first: Verdict, wait: Wait | None) -> tuple[str, str]:
+def _waits(farm: Farm, step: Step, unit: int | None, first: Verdict, wait: Wait | None) -> tuple[str, str]:
     """What nothing but the nodes holds: said of the one that is nearest to taking it."""
     kept = farm.reservations.get(step.id)
     if kept is not None and kept.node_id in farm.nodes:
@@ -228,6 +232,10 @@ def _waits(farm: Farm, step: Step, first: Verdict, wait: Wait | None) -> tuple[s
         # The nodes' own lines say how each comes back.
         word = "out of service" if first.filter == "service" else "out of its hours or out of service"
         return f"every node that could take it is {word}", ""
+    need = hunger(farm, step) if unit is None else hunger_of(farm, step, unit)
+    if need is not None and first.filter == "room":
+        what = f"{need.ram_mib} MiB of memory" if need.ram_mib else "a larger GPU"
+        return f"a try ran out of memory, and the next one waits for {what} on {_some(first)}", ""
     if wait is not None and wait.ahead:
         before = "1 frame comes" if wait.ahead == 1 else f"{wait.ahead} frames come"
         jobs = jobs_ahead(farm, step)
@@ -239,6 +247,12 @@ def _waits(farm: Farm, step: Step, first: Verdict, wait: Wait | None) -> tuple[s
     if first.filter == "reserved":
         return "the free nodes are kept for a large request", ""
     return "every node that could take it is busy", ""
+
+
+def _some(verdict: Verdict) -> str:
+    """The nodes a verdict is about, the first by name."""
+    more = verdict.count - len(verdict.nodes)
+    return ", ".join(verdict.nodes) + (f" and {more} more" if more else "")
 
 
 def _paused(step: Step) -> tuple[str, str]:
@@ -329,7 +343,12 @@ def judge(farm: Farm, step: Step, unit: int | None, node: Node, now_us: int) -> 
         return _found("reserved", f"{kept}, which this would hold up", "")
     if step.job.paused or kept_back(farm, step) or (step.limits and limit_short(farm, step.limits)):
         return _found("free", "has room for it", "")
-    if unit is None and not form_chunk(farm, step, node):
+    need = hunger(farm, step) if unit is None else hunger_of(farm, step, unit)
+    if need is not None and not avoided(farm, step, need.unit, node):
+        reason = short_of(shape, node, need)
+        if reason:
+            return _found("room", reason, "")
+    if unit is None and not form_chunk(farm, step, node, ask=True):
         return _found("failed-here", "is free, but every frame left has to go to another node", "")
     return _found("free", "is free and could take it", "")
 

@@ -407,5 +407,7 @@ def _share_of(shape: Shape, node: Node) -> float:
     need, total = shape.requires, node.facts.total
     if shape.whole:
         return 1.0
-    asked = Resources(cores=need.cores, ram_mib=need.ram_mib, gpus=need.gpus)
+    asked = Resources(
+        cores=need.cores, ram_mib=need.ram_mib, gpus=need.gpus, disk_mib=need.disk_mib, tokens=need.tokens
+    )
     return dominant_share_ppm(asked, total) / 1e6

@@ -132,7 +132,10 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
         if not kept_back:
             _must(step.line is not None, f"{where} has work but is not in the queue")
             _must(any(other is step for other in step.shape.queue.waiting()), f"{where} is not in its queue")
-            _must(step.shape.id in farm.busy, f"{where} waits in a shape that nobody looks at")
+            shape = step.shape
+            _must(shape.id in farm.busy, f"{where} waits in a shape that nobody looks at")
+            lined = shape.lined is not None or shape.id in farm.fresh or shape.id in farm.unable
+            _must(lined, f"{where} waits in a shape that is not in the line-up")
     if step.satisfied:
         _must(not step.counts[BLOCKED] and step.counts[DONE] <= step.units, f"{where} is not satisfied")
 

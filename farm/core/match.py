@@ -6,7 +6,7 @@ refusals, which explanations repeat.  What may not: choosing.  ``farm.core.place
 
 from __future__ import annotations
 
-from farm.core.openings import Bucket
+from farm.core.openings import ENDING, Bucket
 from farm.core.state import Farm, Job, Node, Shape, Step, UnitNote
 from farm.model.failures import NODE_FAILURES_PER_STEP
 from farm.model.states import NodeState
@@ -195,7 +195,7 @@ def out_of_service(node: Node) -> str:
         return f"is drained ({node.reason})" if node.reason else "is drained"
     if node.state not in (NodeState.ONLINE, NodeState.SUSPECT):
         return f"is {node.state.value}"
-    return ""
+    return ENDING if node.ending else ""
 
 
 def preferred_nodes(farm: Farm, step: Step) -> list[Node]:
@@ -243,6 +243,15 @@ def avoided(farm: Farm, step: Step, unit: int, node: Node) -> bool:
     if all(other is not node for other in good):
         return True
     return node.id in note.failed_on and any(other.id not in note.failed_on for other in good)
+
+
+def nodes_for(farm: Farm, step: Step, unit: int) -> list[Node]:
+    """The nodes in service a unit may go to (those of which ``avoided`` is false), by id."""
+    note = step.notes.get(unit)
+    if note is None:
+        return preferred_nodes(farm, step)
+    good = _roomy_nodes(farm, step, note)
+    return [node for node in good if node.id not in note.failed_on] or good
 
 
 def _roomy_nodes(farm: Farm, step: Step, note: UnitNote) -> list[Node]:

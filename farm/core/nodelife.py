@@ -13,6 +13,7 @@ import msgspec
 from farm.core import meter, openings
 from farm.core.apply_nodes import apply_seen
 from farm.core.drain import store_node, tell
+from farm.core.openings import ENDING
 from farm.core.outcome import Outcome
 from farm.core.rows import SeenRow
 from farm.core.state import Farm, Node
@@ -29,7 +30,9 @@ _UTC = ((0, 0),)
 
 
 def closed_reason(node: Node, now_us: int) -> str:
-    """Why the node starts nothing new at this time: its hours; "" inside of them."""
+    """Why the node starts nothing new at this time: its agent's end, or its hours; "" inside of them."""
+    if node.ending:
+        return ENDING
     settings = node.settings
     if not settings.schedule:
         return ""
@@ -106,7 +109,8 @@ def _turn(farm: Farm, node: Node, now_us: int, out: Outcome) -> None:
 
 
 def note_hours(farm: Farm, node: Node, now_us: int) -> bool:
-    """Works out whether the node's hours keep it closed now; returns whether that changed."""
+    """Works out whether its hours, or its agent's end, keep the node closed now; returns whether that
+    changed."""
     reason = closed_reason(node, now_us)
     changed = bool(reason) is not bool(node.closed)
     node.closed = reason

@@ -52,6 +52,7 @@ def on_hello(farm: Farm, event: HelloEvent, out: Outcome) -> None:
     node = farm.nodes[number]
     old = node.state
     node.state = NodeState.ONLINE
+    node.ending = event.ending
     node.seen_us = now_us
     node.deadline_us = now_us + farm.settings.lost_us
     rate_nano_h = meter.rate_at(node, now_us)
@@ -143,6 +144,8 @@ def _leave(
 ) -> None:
     old = node.state
     node.state = state
+    node.ending = False
+    nodelife.note_hours(farm, node, now_us)
     openings.refresh(farm, node)
     meter.stop(node, at_us)
     out.rows.append(meter.meter_row(farm, node))

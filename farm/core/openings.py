@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from farm.core.state import Farm, Node, NodeClass
 
 _ONLINE, _SUSPECT = NodeState.ONLINE, NodeState.SUSPECT
+#: Why a node starts nothing whose agent said that it ends.
+ENDING = "is ending: its agent takes no more work"
 #: Emptied buckets kept for when nodes come back to the same amounts.
 KEPT = 20_000
 

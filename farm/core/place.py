@@ -9,14 +9,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from hashlib import shake_128
-from heapq import heapify, heappop, heapreplace
+from heapq import heappop, heappush, heapreplace
+
+import msgspec
 
 from farm.core import tail
 from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, apply_lease, units_text
-from farm.core.chunks import form_chunk, scouts_out
+from farm.core.chunks import form_chunk, hunger, scouts_out
 from farm.core.dependencies import settle_request
 from farm.core.events import DispatchEvent
 from farm.core.match import (
+    able_count,
     excluded,
     pick_gpus,
     refused,
@@ -28,9 +31,9 @@ from farm.core.match import (
 from farm.core.openings import Bucket
 from farm.core.outcome import LeaseCommand, Outcome
 from farm.core.pace import chunk_us, silent_us
-from farm.core.reserve import note_leased, note_passed, room_before
+from farm.core.reserve import is_outbid, note_leased, note_outbid, note_passed, room_before
 from farm.core.rows import LeaseRow
-from farm.core.shares import keep_back, kept_back, limit_short
+from farm.core.shares import cap_name, keep_back, kept_back, limit_short, short_limit
 from farm.core.state import Entry, Farm, Node, Shape, Step, VerifyRequest
 from farm.model.resources import Resources, dominant_share_ppm
 from farm.model.states import AttemptKind
@@ -100,27 +103,27 @@ def _place_work(
     Returns:
         Steps that let others go first; they are in no queue.
     """
-    busy = farm.busy
-    order: list[tuple[Entry, Shape]] = []
     later: list[Step] = []
-    for shape in list(busy.values()):
-        head = shape.queue.head()
-        if head is None:
-            del busy[shape.id]
-        else:
-            order.append((head, shape))
-    heapify(order)
-    #: Steps that had nothing for any free node, and steps whose shape fitted none.
+    #: Steps that had nothing for any free node; steps whose shape fitted none.
     aside: list[Step] = []
     passed: list[Step] = []
+    #: Entries of shapes that cannot go now, put back at the end.
+    back: list[tuple[Entry, Shape]] = []
+    #: The first in order that was too large for what is left of a limit or cap, by its name.
+    first: dict[str, Step] = {}
     #: Whether the policy or limits could tell nodes apart that are alike.
     choosy = bool(farm.policy.sites or farm.limits)
+    order = _line_up(farm)
     while order and farm.buckets:
         entry, shape = order[0]
+        if entry is not shape.lined:
+            heappop(order)  # a better one of it was put there meanwhile
+            continue
         head = shape.queue.head()
         if head is not entry:
+            shape.lined = head
             if head is None:
-                busy.pop(shape.id, None)
+                farm.busy.pop(shape.id, None)
                 heappop(order)
             else:
                 heapreplace(order, (head, shape))
@@ -133,12 +136,20 @@ def _place_work(
                 step.line = None
                 later.append(step)
                 continue
-        if shape.limits and limit_short(farm, shape.limits):
-            heappop(order)
-            continue
-        if (step.job.max_cores or farm.policy.user_max_cores) and kept_back(farm, step):
-            keep_back(farm, step)
-            continue
+        if shape.limits:
+            short = limit_short(farm, shape.limits)
+            if short or (first and _waits_behind(farm, step, first, now_us)):
+                if short and able_count(farm, shape):
+                    first.setdefault(short_limit(farm, shape.limits), step)
+                back.append(heappop(order))
+                continue
+        if step.job.max_cores or farm.policy.user_max_cores:
+            capped = bool(kept_back(farm, step))
+            if capped or (first and _waits_behind_cap(farm, step, first, now_us)):
+                if capped:
+                    first.setdefault(cap_name(farm, step), step)
+                keep_back(farm, step)
+                continue
         if len(farm.buckets) == 1 and not (step.node_failures or farm.reservations or choosy):
             # As a rule all free nodes are alike and nothing tells them apart: the first one it is.
             (bucket,) = farm.buckets.values()
@@ -146,8 +157,7 @@ def _place_work(
             if fit is _UNKNOWN:
                 fit = score(farm, shape, bucket)
             if fit is None:
-                passed.append(step)
-                heappop(order)
+                _pass_over(farm, order, passed, back)
                 continue
             node = next(iter(bucket.nodes.values()))
             units = form_chunk(farm, step, node)
@@ -156,21 +166,85 @@ def _place_work(
         else:
             buckets = _fitting(farm, shape)
             if not buckets:
-                passed.append(step)
-                heappop(order)
+                _pass_over(farm, order, passed, back)
                 continue
             node, units = _find(farm, step, buckets, now_us)
         if not units:
             step.line = None
             aside.append(step)
+            if step.notes and hunger(farm, step) is not None:
+                passed.append(step)
             continue
         if passed:
             note_passed(farm, passed, now_us)
+        if first:
+            _note_outbid(farm, step, first, now_us)
         _lease(farm, node, step, units, _RENDER, now_us, draw(), out)
+    for waiting in back:
+        heappush(order, waiting)
     for step in aside:
         if step.leasable() and step.shape is not None:
             step.shape.push(farm, step)
     return later
+
+
+def _line_up(farm: Farm) -> list[tuple[Entry, Shape]]:
+    """The heap of what comes next, one entry a shape; only what changed is looked at."""
+    if farm.unable and farm.unable_version != farm.live_version:
+        farm.fresh.update(farm.unable)
+        farm.unable.clear()
+    order = farm.lineup
+    if farm.fresh:
+        for shape in farm.fresh.values():
+            head = shape.queue.head()
+            if head is None:
+                farm.busy.pop(shape.id, None)
+                shape.lined = None
+            elif shape.id not in farm.unable and (shape.lined is None or head < shape.lined):
+                shape.lined = head
+                heappush(order, (head, shape))
+        farm.fresh.clear()
+    return order
+
+
+def _pass_over(
+    farm: Farm, order: list[tuple[Entry, Shape]], passed: list[Step], back: list[tuple[Entry, Shape]]
+) -> None:
+    """Takes the first entry out: its shape fits no free node, or no node at all."""
+    entry, shape = heappop(order)
+    if able_count(farm, shape):
+        passed.append(entry[8])
+        back.append((entry, shape))
+    else:
+        # Not looked at again before a node comes, goes or changes.
+        shape.lined = None
+        farm.unable[shape.id] = shape
+        farm.unable_version = farm.live_version
+
+
+def _waits_behind(farm: Farm, step: Step, first: dict[str, Step], now_us: int) -> bool:
+    """Whether a step must leave tokens to one before it that waits for more of them since long."""
+    return any(
+        name in first and first[name] is not step and is_outbid(farm, first[name], now_us)
+        for name in [f"limit {name}" for name, _ in step.limits]
+    )
+
+
+def _waits_behind_cap(farm: Farm, step: Step, first: dict[str, Step], now_us: int) -> bool:
+    """The same for the cores a user or job may hold."""
+    return any(
+        name in first and first[name] is not step and is_outbid(farm, first[name], now_us)
+        for name in (f"job {step.job.id}", f"user {step.job.user}")
+    )
+
+
+def _note_outbid(farm: Farm, step: Step, first: dict[str, Step], now_us: int) -> None:
+    """A lease takes of what a step before it waits for."""
+    names = [f"limit {name}" for name, _ in step.limits]
+    for name in (*names, f"job {step.job.id}", f"user {step.job.user}"):
+        other = first.get(name)
+        if other is not None and other is not step:
+            note_outbid(farm, other, now_us)
 
 
 def _fitting(farm: Farm, shape: Shape) -> list[Bucket]:
@@ -243,15 +317,18 @@ def _lease(
         if step.resources.gpus:
             over_mib = wanted_vram_over_mib(farm, step, units[0]) if step.notes else 0
             gpus = pick_gpus(shape, node, over_mib)
+            if len(gpus) < step.resources.gpus:
+                # Larger ones would be better; fewer than asked for are never leased.
+                gpus = pick_gpus(shape, node)
         # A shape that fits takes the same of every node of a class.
         ask = node.klass.asks.get(shape.id)
         if ask is None:
-            ask = node.klass.asks[shape.id] = _ask(step, node, len(gpus))
+            ask = node.klass.asks[shape.id] = _ask(step, node)
         asked, share_ppm = ask
         if step.notes and not step.whole:
             ram_mib = wanted_ram_mib(farm, step, units[0])
             if ram_mib > asked.ram_mib:
-                asked = Resources(cores=asked.cores, ram_mib=ram_mib, gpus=asked.gpus)
+                asked = msgspec.structs.replace(asked, ram_mib=ram_mib)
                 share_ppm = dominant_share_ppm(asked, node.facts.total)
     else:
         asked = Resources(cores=min(1, node.cores_free))
@@ -302,15 +379,17 @@ def _lease(
             silent_us(step, node) if step.spec.failure.silent_x and kind is not _VERIFY else 0,
         )
     )
-    if farm.reservations or farm.passed:
+    if farm.reservations or farm.passed or farm.outbid:
         note_leased(farm, step, node)
 
 
-def _ask(step: Step, node: Node, gpus: int) -> tuple[Resources, int]:
+def _ask(step: Step, node: Node) -> tuple[Resources, int]:
     """What a lease of the step takes of the node, and its dominant share."""
     total, need = node.facts.total, step.resources
     held = total if step.whole else need
-    asked = Resources(cores=held.cores, ram_mib=held.ram_mib, gpus=gpus)
+    asked = Resources(
+        cores=held.cores, ram_mib=held.ram_mib, gpus=need.gpus, disk_mib=need.disk_mib, tokens=need.tokens
+    )
     return asked, dominant_share_ppm(asked, total)
 
 

@@ -1,4 +1,4 @@
-"""What can never run, said when a job is submitted instead of shown as waiting for ever.
+"""What can never run, said when a job is submitted or changed instead of shown as waiting for ever.
 
 What belongs here: the farm's policy and its nodes held against what a job asks for.  What may not: whether
 there is room now (``farm.core.match``): a node that is offline or drained counts, one that was forgotten
@@ -20,6 +20,7 @@ from farm.model.resources import Resources
 from farm.model.states import UnitState
 
 _HINT = "`--force` submits it all the same, to wait for a node that can"
+_SET_HINT = "`--force` sets it all the same: it waits then for a node that can"
 
 
 def impossible(
@@ -54,6 +55,54 @@ def impossible(
                 raise
             warnings.append(error.message)
     return warnings
+
+
+def check_edit(farm: Farm, step: Step, spec: StepSpec, max_cores: int, *, force: bool = False) -> list[str]:
+    """Checks that a step could still run on some node with its new record, as ``impossible`` does at submit.
+
+    What no node can take already may be changed in any way: it is on its way to something better.
+
+    Args:
+        farm: The state.
+        step: The step as it is.
+        spec: Its new record.
+        max_cores: Cap of the job from then on.
+        force: Only warn.
+
+    Returns:
+        Warnings.
+
+    Raises:
+        JobFileError: It could not; names what is in the way and the nearest node.
+    """
+    job, index = step.job, step.index
+    warnings: list[str] = []
+    try:
+        warnings += check_policy(farm, job.user, max_cores, index, spec, before=step.spec)
+    except JobFileError as error:
+        if not force:
+            raise
+        warnings.append(error.message)
+    nodes = [node for node in farm.nodes.values() if not node.forgotten]
+    steps = [*job.spec.steps]
+    steps[index] = spec
+    after = msgspec.structs.replace(job.spec, steps=tuple(steps))
+    if not nodes or _needs(spec) == _needs(step.spec):
+        return warnings
+    try:
+        _check_nodes(nodes, after, index, step.app, step.whole, _SET_HINT)
+    except JobFileError as error:
+        old = _shape(job.spec, step.spec, step.app, step.whole)
+        if not force and any(not refusal(old, node) for node in nodes):
+            raise
+        warnings.append(error.message)
+    return warnings
+
+
+def _needs(spec: StepSpec) -> tuple[object, ...]:
+    """What decides which nodes can take a step."""
+    commands = bool(spec.pre or spec.post)
+    return (spec.resources, spec.pools, spec.attributes, spec.site, spec.renderer, spec.version, commands)
 
 
 def check_policy(
@@ -105,7 +154,9 @@ def check_policy(
     return warnings
 
 
-def _check_nodes(nodes: list[Node], spec: JobSpec, index: int, app: str, whole: bool) -> None:
+def _check_nodes(
+    nodes: list[Node], spec: JobSpec, index: int, app: str, whole: bool, hint: str = _HINT
+) -> None:
     step = spec.steps[index]
     shape = _shape(spec, step, app, whole)
     if any(not refusal(shape, node) for node in nodes):
@@ -115,7 +166,7 @@ def _check_nodes(nodes: list[Node], spec: JobSpec, index: int, app: str, whole: 
     if over:
         field, text = over
         raise JobFileError(
-            f"step {step.name!r}: no node can take it: {text}", f"{where}.resources.{field}", hint=_HINT
+            f"step {step.name!r}: no node can take it: {text}", f"{where}.resources.{field}", hint=hint
         )
     for field, relaxed in _relaxed(step):
         easier = _shape(spec, relaxed, app, whole)
@@ -125,11 +176,11 @@ def _check_nodes(nodes: list[Node], spec: JobSpec, index: int, app: str, whole: 
                 f"step {step.name!r}: no node can take it: "
                 f"nearest is {near.name}, which {refusal(shape, near)}",
                 f"{where}.{field}",
-                hint=_HINT,
+                hint=hint,
             )
     told = "; ".join(f"{node.name} {refusal(shape, node)}" for node in nodes[:3])
     more = f"; and {len(nodes) - 3} more" if len(nodes) > 3 else ""
-    raise JobFileError(f"step {step.name!r}: no node can take it: {told}{more}", where, hint=_HINT)
+    raise JobFileError(f"step {step.name!r}: no node can take it: {told}{more}", where, hint=hint)
 
 
 def _shape(spec: JobSpec, step: StepSpec, app: str, whole: bool) -> Shape:

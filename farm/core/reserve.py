@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from farm.core.apply import QUEUED, RUNNING
+from farm.core.chunks import Hunger, hunger
 from farm.core.dependencies import move
-from farm.core.match import able_nodes, excluded, lack, refused
+from farm.core.match import able_nodes, excluded, lack, nodes_for, pick_gpus, refused
 from farm.core.openings import free_vram
 from farm.core.order import order_key
 from farm.core.outcome import Outcome, StopCommand
@@ -48,6 +49,25 @@ def note_leased(farm: Farm, step: Step, node: Node) -> None:
         if kept.node_id == node.id:
             return
     farm.passed.pop(step.id, None)
+    farm.outbid.pop(step.id, None)
+
+
+def note_outbid(farm: Farm, step: Step, now_us: int) -> None:
+    """Others took tokens (or cores of its user's cap) while a step before them found too few."""
+    since = farm.outbid.get(step.id)
+    fresh = since is None or now_us - since[1] > FORGET_US
+    farm.outbid[step.id] = (now_us if fresh or since is None else since[0], now_us)
+
+
+def is_outbid(farm: Farm, step: Step, now_us: int) -> bool:
+    """Whether that went on for so long that what comes free is left to it."""
+    since = farm.outbid.get(step.id)
+    if since is None or now_us - since[1] > FORGET_US:
+        return False
+    if now_us - since[0] < farm.policy.reserve_after_s * 1e6:
+        return False
+    farm.outbid[step.id] = (since[0], now_us)
+    return True
 
 
 def room_before(farm: Farm, node: Node, step: Step, now_us: int) -> int:
@@ -73,10 +93,11 @@ def _beside(farm: Farm, node: Node, step: Step, owner: Step, kept: Reservation, 
     need, other, total = step.resources, owner.resources, node.facts.total
     if step.whole or owner.whole or (need.gpus and other.gpus) or (need.tokens and other.tokens):
         return False
+    other_ram_mib = max(other.ram_mib, kept.hunger.ram_mib if kept.hunger is not None else 0)
     stay = [attempt for attempt in node.attempts.values() if now_us + left_us(attempt, now_us) > kept.at_us]
     return (
         need.cores + other.cores + sum(attempt.cores for attempt in stay) <= total.cores
-        and need.ram_mib + other.ram_mib + sum(attempt.ram_mib for attempt in stay) <= total.ram_mib
+        and need.ram_mib + other_ram_mib + sum(attempt.ram_mib for attempt in stay) <= total.ram_mib
         and need.disk_mib + other.disk_mib + sum(attempt.disk_mib for attempt in stay) <= total.disk_mib
     )
 
@@ -98,8 +119,10 @@ def review(farm: Farm, now_us: int, out: Outcome) -> None:
             or excluded(farm, step, node)
         ):
             _drop(farm, kept)
+        elif not _still_wanted(farm, step, kept):
+            _drop(farm, kept)
         elif not kept.preempts:
-            kept.at_us = max(now_us, room_at(farm, node, step.shape, now_us))
+            kept.at_us = max(now_us, room_at(farm, node, step.shape, now_us, kept.hunger))
     if farm.policy.preempt.on:
         _note_waiting(farm, now_us)
     if not farm.passed:
@@ -134,6 +157,21 @@ def _note_waiting(farm: Farm, now_us: int) -> None:
     note_passed(farm, waiting, now_us)
 
 
+def _still_wanted(farm: Farm, step: Step, kept: Reservation) -> bool:
+    """Whether what the node is kept for still needs it: not a node of more memory once that is not needed."""
+    if kept.hunger is None:
+        return True
+    need = hunger(farm, step)
+    if need is None:
+        return False
+    if need != kept.hunger:
+        node = farm.nodes[kept.node_id]
+        if all(other is not node for other in nodes_for(farm, step, need.unit)):
+            return False
+        kept.hunger = need
+    return True
+
+
 def _drop(farm: Farm, kept: Reservation) -> None:
     farm.reservations.pop(kept.step_id, None)
     node = farm.nodes.get(kept.node_id)
@@ -141,20 +179,20 @@ def _drop(farm: Farm, kept: Reservation) -> None:
         node.reserved = None
 
 
-def _keep(farm: Farm, step: Step, node: Node, at_us: int, now_us: int, *, preempts: bool) -> None:
-    kept = Reservation(step.id, node.id, at_us, preempts)
+def _keep(farm: Farm, step: Step, node: Node, at_us: int, need: Hunger | None, *, preempts: bool) -> None:
+    kept = Reservation(step.id, node.id, at_us, preempts, need)
     farm.reservations[step.id] = kept
     node.reserved = kept
 
 
-def _candidates(farm: Farm, step: Step, able: _Able, now_us: int) -> list[Node]:
+def _candidates(farm: Farm, step: Step, able: _Able, now_us: int, need: Hunger | None = None) -> list[Node]:
     """Nodes that may be kept for a step: all of a small farm, some of a large one.
 
     What is judged is when each node's work ends, and that costs most; the best of some hundreds is as good.
     """
     failures, shape = step.node_failures, step.shape
     key = (shape.id if shape is not None else 0, step.job.id if farm.policy.sites else 0)
-    nodes = able.get(key)
+    nodes = able.get(key) if need is None else nodes_for(farm, step, need.unit)
     if nodes is None:
         nodes = able[key] = able_nodes(farm, step)
     nodes = [node for node in nodes if node.reserved is None and not node.closed]
@@ -170,17 +208,18 @@ def _reserve(farm: Farm, step: Step, able: _Able, now_us: int) -> None:
     if shape is None:
         return
     best: tuple[int, int, Node] | None = None
-    for node in _candidates(farm, step, able, now_us):
-        at_us = room_at(farm, node, shape, now_us)
+    need = hunger(farm, step)
+    for node in _candidates(farm, step, able, now_us, need):
+        at_us = room_at(farm, node, shape, now_us, need)
         if best is None or (at_us, node.id) < best[:2]:
             best = (at_us, node.id, node)
     if best is not None:
-        _keep(farm, step, best[2], best[0], now_us, preempts=False)
+        _keep(farm, step, best[2], best[0], need, preempts=False)
 
 
-def room_at(farm: Farm, node: Node, shape: Shape, now_us: int) -> int:
-    """When the node is expected to have room for the shape."""
-    if not lack(shape, node):
+def room_at(farm: Farm, node: Node, shape: Shape, now_us: int, need: Hunger | None = None) -> int:
+    """When the node is expected to have room for the shape, and for what a unit needs beyond it."""
+    if not (lack(shape, node) or short_of(shape, node, need)):
         return now_us
     ends = sorted((left_us(attempt, now_us), attempt.id) for attempt in node.attempts.values())
     if not ends:
@@ -190,19 +229,34 @@ def room_at(farm: Farm, node: Node, shape: Shape, now_us: int) -> int:
     gone: list[Attempt] = []
     for left, number in ends:
         gone.append(node.attempts[number])
-        if _fits_without(shape, node, gone):
+        if _fits_without(shape, node, gone, need):
             return now_us + left
     return now_us + ends[-1][0]
 
 
-def _fits_without(shape: Shape, node: Node, gone: list[Attempt]) -> bool:
-    """Whether the shape fits once these attempts have ended."""
+def short_of(shape: Shape, node: Node, need: Hunger | None) -> str:
+    """What a node that has room for the shape lacks of what a unit needs beyond it; "" = nothing."""
+    if need is None:
+        return ""
+    if need.ram_mib > node.ram_free:
+        total_mib = node.facts.total.ram_mib
+        return (
+            f"has {node.ram_free} of {total_mib} MiB of memory free, {need.ram_mib} needed after less ran out"
+        )
+    if need.vram_over_mib and len(pick_gpus(shape, node, need.vram_over_mib)) < shape.requires.gpus:
+        return f"has no GPU of more than {need.vram_over_mib} MiB free, which ran out of memory"
+    return ""
+
+
+def _fits_without(shape: Shape, node: Node, gone: list[Attempt], more: Hunger | None = None) -> bool:
+    """Whether the shape, and what a unit needs beyond it, fits once these attempts have ended."""
     need = shape.requires
     if shape.whole and len(gone) < len(node.attempts):
         return False
     if need.cores > node.cores_free + sum(attempt.cores for attempt in gone):
         return False
-    if need.ram_mib > node.ram_free + sum(attempt.ram_mib for attempt in gone):
+    ram_mib = max(need.ram_mib, more.ram_mib if more is not None else 0)
+    if ram_mib > node.ram_free + sum(attempt.ram_mib for attempt in gone):
         return False
     if need.disk_mib > node.disk_free + sum(attempt.disk_mib for attempt in gone):
         return False
@@ -213,7 +267,8 @@ def _fits_without(shape: Shape, node: Node, gone: list[Attempt]) -> bool:
         return True
     freed = {index for attempt in gone for index in attempt.gpus}
     memory = [gpu.vram_mib for gpu in node.facts.gpus if gpu.index in freed]
-    return sum(size >= need.vram_mib for size in (*free_vram(node), *memory)) >= need.gpus
+    least_mib = max(need.vram_mib, more.vram_over_mib + 1 if more is not None and more.vram_over_mib else 0)
+    return sum(size >= least_mib for size in (*free_vram(node), *memory)) >= need.gpus
 
 
 # ---------------------------------------------------------------- preemption
@@ -224,8 +279,9 @@ def _preempt(farm: Farm, step: Step, able: _Able, now_us: int, out: Outcome) -> 
     rule, shape = farm.policy.preempt, step.shape
     most = step.job.priority - rule.gap
     best: tuple[int, int, Node, list[Attempt]] | None = None
-    for node in _candidates(farm, step, able, now_us):
-        victims = _victims(node, shape, most, now_us) if shape is not None else None
+    need = hunger(farm, step)
+    for node in _candidates(farm, step, able, now_us, need):
+        victims = _victims(node, shape, most, now_us, need) if shape is not None else None
         if victims is not None:
             cost = sum((now_us - attempt.started_us) * attempt.share_ppm for attempt in victims)
             if best is None or (cost, node.id) < best[:2]:
@@ -242,11 +298,13 @@ def _preempt(farm: Farm, step: Step, able: _Able, now_us: int, out: Outcome) -> 
         else:
             at_us = max(at_us, now_us + int(frame_us(attempt.step, next(iter(attempt.open), 0), node)))
             out.commands.append(StopCommand(node.id, attempt.id, reason, tuple(attempt.open), take_back=True))
-    _keep(farm, step, node, at_us, now_us, preempts=True)
+    _keep(farm, step, node, at_us, need, preempts=True)
     return True
 
 
-def _victims(node: Node, shape: Shape, most: int, now_us: int) -> list[Attempt] | None:
+def _victims(
+    node: Node, shape: Shape, most: int, now_us: int, need: Hunger | None = None
+) -> list[Attempt] | None:
     """The attempts to stop so that the shape fits, least work lost first; None when that is not enough."""
     loose = [
         attempt
@@ -257,6 +315,6 @@ def _victims(node: Node, shape: Shape, most: int, now_us: int) -> list[Attempt] 
     chosen: list[Attempt] = []
     for attempt in loose:
         chosen.append(attempt)
-        if _fits_without(shape, node, chosen):
+        if _fits_without(shape, node, chosen, need):
             return chosen
     return None

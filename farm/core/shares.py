@@ -192,7 +192,11 @@ def requeue_all(farm: Farm) -> None:
     """Makes every queue anew."""
     for shape in farm.shapes.values():
         shape.queue = Queue()
+        shape.lined = None
     farm.busy.clear()
+    farm.fresh.clear()
+    farm.unable.clear()
+    farm.lineup.clear()
     for step in farm.steps.values():
         step.line = None
         if step.leasable() and step.shape is not None:
@@ -264,6 +268,14 @@ def kept_back(farm: Farm, step: Step) -> str:
     return ""
 
 
+def cap_name(farm: Farm, step: Step) -> str:
+    """Which cap keeps a step back: ``job 12`` or ``user ann``."""
+    job = step.job
+    if job.max_cores and job.cores + max(1, step.resources.cores) > job.max_cores:
+        return f"job {job.id}"
+    return f"user {job.user}"
+
+
 def keep_back(farm: Farm, step: Step) -> None:
     """Takes a step out of its queue until an attempt of its job or user ends."""
     job = step.job
@@ -326,6 +338,14 @@ def limit_short(farm: Farm, limits: tuple[tuple[str, int], ...], node_id: int = 
             if limit.per_node and ((node_id and node_id in limit.nodes) or (not node_id and limit.nodes)):
                 continue
             return f"limit {name}: {limit.used} of {limit.total} in use, {count} needed"
+    return ""
+
+
+def short_limit(farm: Farm, limits: tuple[tuple[str, int], ...]) -> str:
+    """The limit that has too few tokens left, as ``limit nuke``; "" when all have enough."""
+    for name, count in limits:
+        if limit_short(farm, ((name, count),)):
+            return f"limit {name}"
     return ""
 
 

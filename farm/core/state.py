@@ -24,6 +24,7 @@ from farm.model.resources import Resources
 from farm.model.states import NodeState
 
 if TYPE_CHECKING:
+    from farm.core.chunks import Hunger
     from farm.core.openings import Bucket
 
 __all__ = [
@@ -83,6 +84,7 @@ class Node:
         "deadline_us",
         "disk_free",
         "enabled",
+        "ending",
         "facts",
         "forgotten",
         "gpus_free",
@@ -138,7 +140,9 @@ class Node:
         self.bucket: Bucket | None = None
         #: Whether it is online or suspect, and enabled.
         self.live = False
-        #: Why it starts nothing now though it is in service (its hours); "" = it does.
+        #: Its agent said that it ends, and takes nothing new.
+        self.ending = False
+        #: Why it starts nothing now though it is online (its hours, its agent's end); "" = it does.
         self.closed = ""
         #: The large request it is kept for.
         self.reserved: Reservation | None = None
@@ -168,12 +172,14 @@ class Reservation(msgspec.Struct):
         node_id: The node.
         at_us: When the node is expected to have room.
         preempts: Whether work was stopped for it.
+        hunger: What its unit needs beyond what the step asks for, None = nothing.
     """
 
     step_id: int
     node_id: int
     at_us: int
     preempts: bool = False
+    hunger: Hunger | None = None
 
 
 class Farm:
@@ -202,6 +208,14 @@ class Farm:
         self.live_version = 0
         #: Shapes in which something may wait.
         self.busy: dict[int, Shape] = {}
+        #: A heap of the first entry of each of them, as it was when it was put there; those of which it may be a
+        #: better one by now; those that no node in service could take, as of ``unable_version``.
+        self.lineup: list[tuple[Entry, Shape]] = []
+        self.fresh: dict[int, Shape] = {}
+        self.unable: dict[int, Shape] = {}
+        self.unable_version = -1
+        #: Steps for which tokens or a cap were too small while others took from it since: (first time, last time).
+        self.outbid: dict[int, tuple[int, int]] = {}
         self.policy = Policy()
         self.projects: dict[str, Account] = {}
         self.users: dict[tuple[str, str], Account] = {}

@@ -16,6 +16,7 @@ from heapq import heapify, heapreplace
 from typing import TYPE_CHECKING, Protocol
 
 from farm.core import pace
+from farm.core.chunks import has_memory
 from farm.core.match import avoided, excluded, lack, refused, site_closed
 from farm.core.outcome import Outcome, StopCommand
 from farm.core.reserve import room_before
@@ -251,7 +252,7 @@ def _copy(
         for node in helpers:
             if node is attempt.node or not _may_help(farm, step, node, now_us):
                 continue
-            if step.notes and avoided(farm, step, unit, node):
+            if step.notes and (avoided(farm, step, unit, node) or not has_memory(farm, step, unit, node)):
                 continue
             there_us = pace.start_us(step, node) + pace.frame_us(step, unit, node)
             ran_us = pace.running_us(attempt, now_us)

@@ -11,7 +11,7 @@ import msgspec
 
 from farm.core import pace
 from farm.core.apply import QUEUED
-from farm.core.chunks import queued_us, slots_and_speed
+from farm.core.chunks import Hunger, hunger, hunger_of, queued_us, slots_and_speed
 from farm.core.match import avoided, excluded, refused, site_closed
 from farm.core.order import order_key
 from farm.core.pace import chunk_us
@@ -51,9 +51,13 @@ def expected_start(farm: Farm, step: Step, unit: int | None, shape: Shape, now_u
     if unit is None and len(parked_us) < step.counts[QUEUED]:
         parked_us = []
     from_us = max(now_us, min(parked_us, default=0))
-    first_us = _first_room(farm, step, unit, shape, from_us, now_us)
+    need = hunger(farm, step) if unit is None else hunger_of(farm, step, unit)
+    first_us = _first_room(farm, step, unit, shape, from_us, now_us, need)
     if first_us is None:
         return Wait(None, None, ahead, share)
+    if need is not None and first_us > now_us and step.id not in farm.reservations:
+        # What becomes free until then may go to work that needs less, which fits sooner.
+        return Wait(first_us, None, ahead, share)
     held_us = _held_until(farm, step, now_us)
     if held_us is not None:
         # When those that hold what is scarce will let go of it, and who gets it then, nobody can say.
@@ -67,7 +71,13 @@ def expected_start(farm: Farm, step: Step, unit: int | None, shape: Shape, now_u
 
 
 def _first_room(
-    farm: Farm, step: Step, unit: int | None, shape: Shape, from_us: int, now_us: int
+    farm: Farm,
+    step: Step,
+    unit: int | None,
+    shape: Shape,
+    from_us: int,
+    now_us: int,
+    need: Hunger | None = None,
 ) -> int | None:
     """When the first node is expected to have room for the step, from a moment on; None = none ever."""
     first_us: int | None = None
@@ -77,9 +87,10 @@ def _first_room(
                 continue
             if step.node_failures and excluded(farm, step, node):
                 continue
-            if unit is not None and step.notes and avoided(farm, step, unit, node):
+            about = unit if unit is not None or need is None else need.unit
+            if about is not None and step.notes and avoided(farm, step, about, node):
                 continue
-            at_us = max(from_us, room_at(farm, node, shape, now_us))
+            at_us = max(from_us, room_at(farm, node, shape, now_us, need))
             kept = node.reserved
             if kept is not None and not may_start_before(farm, step, node, now_us):
                 owner = farm.steps.get(kept.step_id)

@@ -64,6 +64,7 @@ class Shape:
         "id",
         "key",
         "limits",
+        "lined",
         "pools",
         "queue",
         "renderer",
@@ -89,15 +90,21 @@ class Shape:
         self.whole = step.whole
         self.limits = step.limits
         self.queue = Queue()
+        #: Its entry in the farm's line-up, None while it has none.
+        self.lined: Entry | None = None
         #: Who could take it and what waits for them, counted now and then (``farm.core.chunks``).
         self.crew: Crew | None = None
         #: (version of the nodes in service, how many of them could ever take this shape).
         self.able = (-1, 0)
 
+    def __lt__(self, other: Shape) -> bool:
+        """In the line-up a step that was moved to another shape may stand twice for a moment."""
+        return self.id < other.id
+
     def push(self, farm: Farm, step: Step) -> None:
         """Puts a step that has leasable units in the queue, unless it is there."""
         self.queue.push(step)
-        farm.busy[self.id] = self
+        farm.busy[self.id] = farm.fresh[self.id] = self
 
     def head(self) -> Entry | None:
         """The first entry in order, or None."""
@@ -242,6 +249,7 @@ class Step:
         "left_out",
         "limits",
         "line",
+        "looked",
         "needs",
         "node_failures",
         "notes",
@@ -309,6 +317,8 @@ class Step:
         #: Queued units that may not be leased yet: unit -> time it may be (0 = when its attempt is closed).
         self.parked: dict[int, int] = {}
         self.node_failures: dict[int, int] = {}
+        #: Node -> queued units its next look passes over, since the last one did (``farm.core.chunks``).
+        self.looked: dict[int, int] = {}
         self.needs: list[Edge] = []
         self.dependants: list[Edge] = []
         #: Those of ``needs`` that are by frame; how many of the others are not satisfied.

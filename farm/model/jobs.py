@@ -118,6 +118,10 @@ def read_order(text: str) -> tuple[str, int]:
     raise JobFileError(what, hint=f"the orders are {', '.join(ORDERS)}, e.g. coarse:8")
 
 
+#: Longest time in seconds that can be asked for: 31 years.
+SECONDS_MOST = 1e9
+
+
 class FailureSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a step judges failure, beyond the farm's table.
 
@@ -349,6 +353,22 @@ def check_job(job: JobSpec) -> None:
         seen.add(step.name)
 
 
+def _check_seconds(step: StepSpec, path: str) -> None:
+    """Refuses times that are no number, or so long that no clock counts them."""
+    limits = {
+        "timeout_s": step.timeout_s,
+        "failure.min_run_s": step.failure.min_run_s,
+        "failure.frame_timeout_s": step.failure.frame_timeout_s,
+    }
+    for name, value in limits.items():
+        if not 0 <= value <= SECONDS_MOST:
+            raise JobFileError(
+                f"{value:g} is no number of seconds from 0 to {SECONDS_MOST:.0f}",
+                f"{path}.{name}",
+                hint="0 = no limit",
+            )
+
+
 def _check_step(job: JobSpec, step: StepSpec, path: str, seen: set[str]) -> None:
     if not STEP_NAME.match(step.name):
         raise JobFileError(
@@ -357,6 +377,7 @@ def _check_step(job: JobSpec, step: StepSpec, path: str, seen: set[str]) -> None
     if step.name in seen:
         raise JobFileError(f"two steps are named {step.name!r}", f"{path}.name")
     _refuse_unbuilt(step, path)
+    _check_seconds(step, path)
     if step.kind == "per_frame":
         if step.frames is None:
             raise JobFileError("a per_frame step needs frames", f"{path}.frames")

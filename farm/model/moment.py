@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from farm.model.errors import CallError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+#: The last moment that can be shown in UTC.
+_LATEST_US = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 _EXAMPLE = "write e.g. 2030-01-31T18:00:00+01:00 or 2030-01-31T17:00:00Z"
 
 
@@ -18,7 +20,7 @@ def read_moment(text: str) -> int:
     """Microseconds since the epoch of ISO 8601 text with an offset.
 
     Raises:
-        CallError: It is no moment, has no offset, or is before 1970.
+        CallError: It is no moment, has no offset, is before 1970, or beyond the year 9999 in UTC.
     """
     try:
         moment = datetime.fromisoformat(text.strip())
@@ -32,7 +34,18 @@ def read_moment(text: str) -> int:
         raise CallError(f"{text!r} is beyond what a farm can plan", hint=_EXAMPLE) from error
     if at_us <= 0:
         raise CallError(f"{text!r} is before 1970", hint=_EXAMPLE)
+    check_showable(at_us, text)
     return at_us
+
+
+def check_showable(at_us: int, text: str) -> None:
+    """Refuses a moment that cannot be shown: whoever plans with it could never be told of it.
+
+    Raises:
+        CallError: It is beyond the year 9999 in UTC.
+    """
+    if at_us > _LATEST_US:
+        raise CallError(f"{text!r} is beyond the year 9999 in UTC, and what a farm can plan", hint=_EXAMPLE)
 
 
 def moment_text(at_us: int) -> str:

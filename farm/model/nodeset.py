@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from farm.model.errors import CallError
+from farm.model.moment import check_showable
 from farm.model.money import parse_usd
 from farm.model.nodes import NodeChange, RateFrom
 from farm.model.schedule import read_schedule
@@ -85,6 +86,7 @@ def _moment(text: str, piece: str) -> int:
     at_us = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     if at_us <= 0:
         raise CallError(f"rate={piece}: {text!r} is before 1970")
+    check_showable(at_us, text)
     return at_us
 
 

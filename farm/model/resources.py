@@ -71,6 +71,11 @@ def dominant_share_ppm(asked: Resources, total: Resources) -> int:
         best = max(best, asked.ram_mib * 1_000_000 // total.ram_mib)
     if total.gpus:
         best = max(best, asked.gpus * 1_000_000 // total.gpus)
+    if total.disk_mib:
+        best = max(best, asked.disk_mib * 1_000_000 // total.disk_mib)
+    for name, count in asked.tokens.items():
+        if total.tokens.get(name):
+            best = max(best, count * 1_000_000 // total.tokens[name])
     return min(best, 1_000_000)
 
 

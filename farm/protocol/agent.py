@@ -56,6 +56,7 @@ class AgentHello(msgspec.Struct, frozen=True, kw_only=True):
         running: Attempts (ids) still alive here: rendering, or held for publishing.
         pending: Attempts with reports in the outbox that no broker acknowledged yet.
         instance: Random id of this agent process; a new one means the old process is gone.
+        ending: It ends once what runs has ended, and takes nothing new; its facts stay true.
     """
 
     facts: NodeFacts
@@ -63,6 +64,7 @@ class AgentHello(msgspec.Struct, frozen=True, kw_only=True):
     running: tuple[int, ...] = ()
     pending: tuple[int, ...] = ()
     instance: str = ""
+    ending: bool = False
 
 
 class Timings(msgspec.Struct, frozen=True):

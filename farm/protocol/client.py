@@ -110,12 +110,14 @@ class ActReq(Request, frozen=True, kw_only=True, tag="act"):
         address: What it concerns.
         value: Its argument (a priority), "" for none.
         reason: What the user says about it.
+        force: Of ``set``: also when no node of the farm could ever take the step then.
     """
 
     action: str
     address: str
     value: str = ""
     reason: str = ""
+    force: bool = False
 
 
 class PolicyReq(Request, frozen=True, kw_only=True, tag="policy"):

@@ -171,6 +171,7 @@ class BrokerSession(msgspec.Struct):
         delta: Number of the last SnapshotMsg or DeltaMsg sent.
         topics: What a client follows.
         leases: Attempt id -> number of the BatchMsg that carried its lease in this session.
+        heard_us: When a client last said something.
     """
 
     routing_id: bytes
@@ -184,6 +185,7 @@ class BrokerSession(msgspec.Struct):
     delta: int = 0
     topics: tuple[str, ...] = ()
     leases: dict[int, int] = {}
+    heard_us: int = 0
 
     def next_batch(self) -> int:
         """Number of the next BatchMsg."""

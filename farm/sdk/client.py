@@ -15,6 +15,7 @@ connection must be read beside them.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from farm.model.errors import (
     from_wire,
 )
 from farm.protocol import client as wire
+from farm.protocol.agent import ByeMsg
 from farm.protocol.bulk import (
     PIECE,
     AnyBulkOut,
@@ -54,6 +56,8 @@ R = TypeVar("R")
 TIMEOUT_S = 10.0
 #: Longest single wait for a message, so that news of the connection is seen.
 _SLICE_S = 0.5
+#: Longest wait for the goodbye to be on its way.
+_BYE_S = 0.5
 #: How often a growing log is asked for more.
 _LOG_POLL_S = 0.5
 
@@ -96,6 +100,7 @@ class Farm:
         self._greetings = 0
         self._news: deque[Any] = deque()
         self._id = 0
+        self._closed = False
 
     @classmethod
     def connect(cls, name: str | None = None, timeout_s: float | None = None) -> Farm:
@@ -140,7 +145,13 @@ class Farm:
 
     def close(self) -> None:
         """Closes the connections; may be called twice."""
-        self._link.close()
+        linger_s = 0.0
+        if self._session.phase is Phase.OPEN and not self._closed:
+            # So that the broker forgets this session at once; where that is lost, it does so later.
+            with contextlib.suppress(OvercrankError):
+                linger_s = _BYE_S if self._link.send(encode(ByeMsg())) else 0.0
+        self._closed = True
+        self._link.close(linger_s)
         if self._bulk is not None:
             self._bulk.close()
             self._bulk = None
@@ -214,7 +225,9 @@ class Farm:
         """Recorded changes of a job, or of the farm, newest first."""
         return self._ask(wire.HistoryReq, wire.HistoryReply, job=job, before_us=before_us, limit=limit)
 
-    def act(self, action: str, address: str, value: str = "", *, reason: str = "") -> wire.ActReply:
+    def act(
+        self, action: str, address: str, value: str = "", *, reason: str = "", force: bool = False
+    ) -> wire.ActReply:
         """Does something to work: ``job-pause``, ``unit-retry`` ... (``farm.model.roles.ACTIONS``)."""
         return self._ask(
             wire.ActReq,
@@ -224,11 +237,17 @@ class Farm:
             address=address,
             value=value,
             reason=reason,
+            force=force,
         )
 
-    def set(self, address: str, values: dict[str, Any], *, reason: str = "") -> wire.ActReply:
-        """Sets fields of a job or a step: all of them, or none when one is wrong."""
-        return self.act("set", address, msgspec.json.encode(values).decode(), reason=reason)
+    def set(
+        self, address: str, values: dict[str, Any], *, reason: str = "", force: bool = False
+    ) -> wire.ActReply:
+        """Sets fields of a job or a step: all of them, or none when one is wrong.
+
+        With ``force`` also when no node of the farm could ever take the step then; the answer warns.
+        """
+        return self.act("set", address, msgspec.json.encode(values).decode(), reason=reason, force=force)
 
     def estimate(self, job: bytes) -> wire.EstimateReply:
         """What a job file (JSON) would take if it were submitted now; submits nothing."""

@@ -53,7 +53,7 @@ def test_sigterm_with_drain_finishes_what_runs(new_house: Callable[..., Farmhous
     a = house.node("a").node
     on_a = _nodes_of(ledger, number, a)
     agent.signal(signal.SIGTERM)
-    eventually(lambda: not house.node("a").renderers, "it offers nothing any more")
+    eventually(lambda: house.node("a").closed, "it takes nothing any more")
     house.agent("b")
     house.wait_online("b")
     eventually(lambda: len(renders.begun()) == 4, "the other node takes over the queue")
@@ -80,7 +80,7 @@ def test_a_second_sigterm_ends_a_draining_agent(
     number = house.admin.submit(renders.job("1-2", gated=True)).job
     eventually(lambda: len(renders.begun()) == 2, "both frames are being rendered")
     agent.signal(signal.SIGTERM)
-    eventually(lambda: not house.node("a").renderers, "it drains")
+    eventually(lambda: house.node("a").closed, "it drains")
     agent.signal(signal.SIGTERM)
     assert agent.wait() == 0
     assert not agent.descendants()

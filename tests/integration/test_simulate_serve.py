@@ -49,7 +49,7 @@ def test_a_scenario_is_served_watched_and_recorded(home: Path, capsys: pytest.Ca
     stop = threading.Event()
     scenario = read_scenario(SCENARIO)
     with (
-        PrivateFarm(0, rate_usd_h="0.50") as private,
+        PrivateFarm(0, rate_usd_h="0.50", simulated="show") as private,
         private.connect() as admin,
         private.connect() as client,
     ):
@@ -91,6 +91,10 @@ def test_a_scenario_is_served_watched_and_recorded(home: Path, capsys: pytest.Ca
         result = Replay(copy).run()
         assert (result.what, result.identical, result.complete) == ("", True, True)
         assert result.events > 40
+    # What is left of it can be looked at, but takes no work that nothing would ever run.
+    for words in (["broker"], ["submit", "--", "true"], ["resubmit", "J1"]):
+        assert main(["--farm", private.name, *words]) == 2
+        assert "what is left of the simulated farm 'show'" in capsys.readouterr().err
 
 
 def test_a_broker_restart_is_no_part_of_a_served_scenario() -> None:

@@ -170,10 +170,19 @@ class Rig:
         event = VerifiedEvent(self.now_us, lease.node_id, lease.attempt, lease.nonce, unit, (picture,))
         return self.handle(event).commands
 
-    def act(self, action: str, address: str, value: str = "", *, who: str = "ann", reason: str = "") -> Any:
+    def act(
+        self,
+        action: str,
+        address: str,
+        value: str = "",
+        *,
+        who: str = "ann",
+        reason: str = "",
+        force: bool = False,
+    ) -> Any:
         """A user's action; returns the answer."""
         at = parse_address(address)
-        event = ActEvent(self.now_us, action, at.job, at.step or "", at.frames or "", value, reason, who)
+        event = ActEvent(self.now_us, action, at.job, at.step or "", at.frames or "", value, reason, who, force)
         return self.handle(event).reply
 
     def node_act(self, action: str, node: int, reason: str = "") -> Any:

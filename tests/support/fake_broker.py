@@ -174,6 +174,10 @@ class FakeBroker:
         if not link.known:
             link.put(RehelloMsg())
             return
+        if isinstance(message, ByeMsg):
+            link.known = False
+            self.goodbyes += 1
+            return
         self.requests.append(message)
         if type(message) in self.silent:
             return

@@ -371,3 +371,12 @@ def test_archive_hides_a_job_that_came_to_rest() -> None:
     assert rig.job().archived
     rig.restart()
     assert rig.job().archived
+
+
+@pytest.mark.parametrize("text", ["\u0663", "\u00b2", "-1", "101", "5 0", "1_0", "", "9" * 5_000])
+def test_a_priority_is_a_plain_number(text: str) -> None:
+    rig = Rig()
+    rig.submit(step())
+    with pytest.raises(CallError, match="0 to 100"):
+        rig.act("priority", "J1", text)
+    assert rig.job().priority == 50

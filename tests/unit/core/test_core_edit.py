@@ -19,10 +19,10 @@ from tests.support.core_rig import Rig, step
 MINUTE_US = 60_000_000
 
 
-def edit(rig: Rig, address: str, **values: Any) -> Any:
+def edit(rig: Rig, address: str, *, force: bool = False, **values: Any) -> Any:
     """Sets fields; a dot in a key is written as two underscores."""
     keys = {key.replace("__", "."): value for key, value in values.items()}
-    return rig.act("set", address, msgspec.json.encode(keys).decode())
+    return rig.act("set", address, msgspec.json.encode(keys).decode(), force=force)
 
 
 def farm(frames: str = "1-4", *, nodes: int = 1, **fields: Any) -> Rig:
@@ -57,6 +57,9 @@ def finish(rig: Rig) -> None:
         ("J1/beauty", {}, CallError, "nothing is to be set"),
         ("J1", {"priority": 101}, CallError, "0 to 100"),
         ("J1", {"priority": "high"}, CallError, "0 to 100"),
+        ("J1", {"priority": "\u0663"}, CallError, "0 to 100"),
+        ("J1/beauty", {"resources.gpus": 4}, CallError, "no node can take it: asks for 4 GPUs"),
+        ("J1/beauty", {"pools": "nope"}, CallError, "no node can take it: nearest is n0"),
         ("J1", {"priority": True}, CallError, "0 to 100"),
         ("J1", {"name": ""}, CallError, "1 to 255"),
         ("J1", {"max_cores": -1}, CallError, "max_cores"),
@@ -164,6 +167,7 @@ def test_text_is_read_as_what_the_field_is() -> None:
     edit(
         rig,
         "J1/beauty",
+        force=True,  # no node has such a card
         chunk="3",
         resources__cores="2",
         resources__tokens="card=1",
@@ -190,7 +194,7 @@ def test_new_needs_count_from_the_next_lease_on() -> None:
     rig = farm("1-6", nodes=0)
     rig.join("small", 1)
     first = rig.lease()
-    edit(rig, "J1/beauty", resources__cores=4)
+    edit(rig, "J1/beauty", resources__cores=4, force=True)
     attempt = rig.core.farm.attempts[first.attempt]
     assert attempt.cores == 1
     rig.done(first)
@@ -211,7 +215,7 @@ def test_a_step_moved_to_another_pool_is_not_leased_where_it_was() -> None:
     rig.submit(step(pools=("a",)))
     edit(rig, "J1/beauty", pools="b")
     assert [lease.node_id for lease in rig.dispatch()] == [b]
-    edit(rig, "J1/beauty", pools="nowhere")
+    edit(rig, "J1/beauty", pools="nowhere", force=True)
     edit(rig, "J1/beauty", pools="b")
     edit(rig, "J1/beauty", pools="")
     assert len(rig.dispatch()) == 1
@@ -659,3 +663,26 @@ def test_scout_frames_that_wait_for_frames_on_their_way_are_waited_for() -> None
     scout = rig.step("J2/beauty").frame_of(rig.step("J2/beauty").scouts[0])
     assert seen == [f"sim {frame}" for frame in range(1, scout + 1)] + [f"beauty {scout}"]
     assert rig.job(2).paused_by == "scout"
+
+
+def test_what_no_node_can_take_is_set_by_force_and_the_answer_warns() -> None:
+    rig = farm()
+    with pytest.raises(CallError) as refused:
+        edit(rig, "J1/beauty", pools="nope")
+    assert "--force" in refused.value.hint
+    answer = edit(rig, "J1/beauty", pools="nope", force=True)
+    assert "warning: steps[0].pools: step 'beauty': no node can take it" in answer.message
+    assert not rig.dispatch()
+    # It is on its way: what does not lead to a node yet is no reason to refuse it, but is said.
+    answer = edit(rig, "J1/beauty", chunk=2, site="local")
+    assert "warning: " in answer.message
+    answer = edit(rig, "J1/beauty", chunk=1)
+    assert "warning: " not in answer.message, "it changes nothing about where it can run"
+    answer = edit(rig, "J1/beauty", pools="")
+    assert "warning: " not in answer.message
+    assert rig.dispatch()
+
+
+def test_a_farm_without_nodes_refuses_no_needs() -> None:
+    rig = farm(nodes=0)
+    assert "warning: " not in edit(rig, "J1/beauty", resources__gpus=4).message

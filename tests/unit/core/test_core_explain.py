@@ -429,3 +429,18 @@ def _held(rig: Rig, one: Step) -> bool:
     """Whether something holds a step that is not about nodes."""
     farm = rig.core.farm
     return one.job.paused or bool(explain.kept_back(farm, one) or explain.limit_short(farm, one.limits))
+
+
+def test_a_frame_that_was_given_up_names_the_frame_that_failed() -> None:
+    for on_failure in ("skip", "cancel"):
+        rig = Rig()
+        rig.join("ant", 4)
+        need = AfterSpec(step="a", frames=True, on_failure=on_failure)  # type: ignore[arg-type]
+        rig.submit(step("a", "1-4", attempts=1), step("b", "1-4", after=(need,)))
+        for lease in rig.dispatch():
+            rig.fail(lease, "renderer-setup")
+        for unit in range(4):
+            (cause,) = why(rig, "J1/b", unit).causes
+            assert cause[0] == f"frame {unit + 1} of J1/a failed"
+        (cause,) = why(rig, "J1/b").causes
+        assert cause[0] == "frames 1-4 of J1/a failed"

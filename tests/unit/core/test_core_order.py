@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from farm.core.events import PolicyEvent
+from farm.core.order import Queue
 from farm.core.outcome import LeaseCommand
 from farm.core.shares import _FACTORS, PARTS, UNIT, requeue_all
 from farm.model.policy import LimitRule, Policy, SiteRule
@@ -360,3 +361,91 @@ def test_a_long_time_keeps_figures_short_and_the_order_right() -> None:
     rig.beat(1)
     assert all(account.level < 1 << 150 for account in rig.core.farm.projects.values())
     assert parts(work(rig, 200), 0)["a"] == pytest.approx(0.5, rel=0.05)
+
+
+def test_disk_and_tokens_count_in_what_is_held_of_a_node() -> None:
+    """All of a node's tokens is all of the node, for shares and money, however few cores go with it."""
+    rig = Rig()
+    rig.join("a", 16, disk_mib=100, tokens={"fx-card": 1})
+    rig.submit(step("x", "1", resources=Resources(cores=1, tokens={"fx-card": 1})))
+    rig.lease()
+    (attempt,) = rig.core.farm.attempts.values()
+    assert attempt.share_ppm == 1_000_000
+
+
+def test_a_request_for_several_tokens_gets_its_turn() -> None:
+    """Work behind it takes single tokens as they come free; after a while what comes free is left to it."""
+    rig = Rig()
+    policy(rig, limits={"nuke": LimitRule(total=4)}, reserve_after_s=20.0)
+    rig.join("a", 8)
+    rig.submit(step("small", "1-500", limits={"nuke": 1}))
+    leases = rig.dispatch()
+    assert len(leases) == 4
+    rig.submit(step("pair", "1", limits={"nuke": 2}), priority=60)
+    started_us = rig.now_us
+    for _ in range(60):
+        rig.now_us += 3_000_000
+        rig.beat(1)
+        rig.done(leases.pop(0), elapsed_s=12.0)
+        leases += rig.dispatch()
+        if any(lease.step.spec.name == "pair" for lease in leases):
+            break
+    assert any(lease.step.spec.name == "pair" for lease in leases)
+    assert rig.now_us - started_us <= 45_000_000
+
+
+def test_a_large_request_within_a_users_cap_gets_its_turn() -> None:
+    rig = Rig()
+    policy(rig, user_max_cores={"ann": 4}, reserve_after_s=20.0)
+    rig.join("a", 16)
+    rig.submit(step("small", "1-500"))
+    leases = rig.dispatch()
+    assert len(leases) == 4
+    rig.submit(step("large", "1", resources=Resources(cores=4)), priority=60)
+    for _ in range(30):
+        rig.now_us += 3_000_000
+        rig.beat(1)
+        rig.done(leases.pop(0), elapsed_s=12.0)
+        leases += rig.dispatch()
+        if leases[-1].step.spec.name == "large":
+            break
+    assert leases[-1].step.spec.name == "large"
+    assert rig.core.farm.outbid == {}
+
+
+def test_what_no_node_can_take_costs_no_turn_anything() -> None:
+    """Hundreds of different needs that fit no node stand before what can go: they are looked at once."""
+    rig = Rig()
+    rig.join("a", 1)
+    for number in range(300):
+        resources = Resources(cores=1, ram_mib=20_000 + number)
+        rig.submit(step("never", "1", resources=resources), priority=60, force=True)
+    rig.submit(step("small", "1-9"))
+    rig.done(rig.lease())
+    assert len(rig.core.farm.unable) == 300
+    looked: list[object] = []
+    for shape in rig.core.farm.unable.values():
+        queue = _Watched(looked)
+        for waiting in shape.queue.waiting():
+            waiting.line = None
+            queue.push(waiting)
+        shape.queue = queue
+    rig.done(rig.lease())
+    rig.done(rig.lease())
+    assert looked == []
+    rig.join("big", 1, ram_mib=20_005)
+    assert "never" in {lease.step.spec.name for lease in rig.dispatch()}
+
+
+class _Watched(Queue):
+    """Notes each look for its head."""
+
+    __slots__ = ("looked",)
+
+    def __init__(self, looked: list[object]) -> None:
+        super().__init__()
+        self.looked = looked
+
+    def head(self) -> Any:
+        self.looked.append(self)
+        return super().head()

@@ -124,7 +124,9 @@ def test_a_draining_agent_finishes_what_runs_and_takes_nothing_new(tmp_path: Pat
         broker.wait_for(lambda: len(broker.hellos) == 2, "it says that it takes no more")
         hello = broker.hellos[1].agent
         assert hello is not None
-        assert hello.facts.renderers == ()
+        # What it can do is still said: the farm must not think that no node can ever do it.
+        assert hello.facts == broker.hellos[0].agent.facts  # type: ignore[union-attr]
+        assert [one.agent.ending for one in broker.hellos] == [False, True]  # type: ignore[union-attr]
         assert hello.running == (lease.attempt,)
         late = broker.lease(python_step("pass", kind="single"))
         assert broker.closed(late.attempt)[0].outcome == RELEASED

@@ -3,7 +3,7 @@
 ``tests/fixtures/wire/NAME.hex`` holds the bytes of each, made once and never again: what an agent or a client
 in the field sends must be understood as long as its version is spoken.  ``python -m
 tests.unit.protocol.wire_samples`` writes the file of a new kind and touches no other.  When a kind grows a
-field, its old file moves to ``wire/older/`` and stays readable for as long.
+field, its old file moves to ``wire/older/`` (as ``NAME.2.hex`` when it grows again) and stays readable for as long.
 """
 
 from __future__ import annotations
@@ -254,7 +254,14 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
             "oldest": 1,
             "newest": 1,
             "software": "0.1.0",
-            "agent": {"facts": FACTS, "farm_id": "f0", "running": [7], "pending": [5, 6], "instance": "i1"},
+            "agent": {
+                "facts": FACTS,
+                "farm_id": "f0",
+                "running": [7],
+                "pending": [5, 6],
+                "instance": "i1",
+                "ending": True,
+            },
         },
     ),
     "welcome": (
@@ -361,7 +368,15 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "history": ("broker", {"type": "history", "id": 6, "job": 12, "before_us": 8, "limit": 9}),
     "act": (
         "broker",
-        {"type": "act", "id": 7, "action": "priority", "address": "J12", "value": "75", "reason": "client"},
+        {
+            "type": "act",
+            "id": 7,
+            "action": "priority",
+            "address": "J12",
+            "value": "75",
+            "reason": "client",
+            "force": True,
+        },
     ),
     "estimate": ("broker", {"type": "estimate", "id": 17, "job": b'{"overcrank_job": 1}'}),
     "policy": ("broker", {"type": "policy", "id": 15}),
