@@ -304,10 +304,8 @@ class Rendering:
             verdict = invocation.codes.get(code, verdict)
         return End(verdict.failure, verdict.reason, crashed=code != 0)
 
-    def _judge(
-        self, plan: Plan, frames: Sequence[int], end: End, seconds: float, asked_ns: int = 0
-    ) -> None:
-        """Decides about the units a process left; ``asked_ns`` is when it was told to end, 0 if it was not."""
+    def _judge(self, plan: Plan, frames: Sequence[int], end: End, seconds: float, asked_ns: int = 0) -> None:
+        """Decides about the units a process left; ``asked_ns`` is when it was told to end, 0 = never."""
         if self._book.checking:
             self._book.report_now()
             self._book.checker.drain()

@@ -218,7 +218,18 @@ def make_parser(verb: Verb, command: Command) -> argparse.ArgumentParser:
         "--farm", metavar="NAME", help="which farm (default: OVERCRANK_FARM, last joined, local)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    for action in parser._subparsers._group_actions if parser._subparsers is not None else ():
+        for inner in action.choices.values() if isinstance(action.choices, dict) else ():
+            _take_farm(inner)
     return parser
+
+
+def _take_farm(parser: argparse.ArgumentParser) -> None:
+    """Lets ``--farm`` stand after the action of a grouped verb too; what stands before it is kept."""
+    import argparse
+
+    if "--farm" not in parser._option_string_actions:
+        parser.add_argument("--farm", metavar="NAME", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def report(error: OvercrankError, console: Console) -> None:

@@ -17,7 +17,14 @@ import time
 from collections.abc import Sequence
 from typing import IO
 
-from farm.config.places import Endpoint, Places, make_private_folder, prune_private, read_endpoint, write_private
+from farm.config.places import (
+    Endpoint,
+    Places,
+    make_private_folder,
+    prune_private,
+    read_endpoint,
+    write_private,
+)
 from farm.model.errors import FarmUnreachable, IllegalMove
 from farm.protocol.client import NodeRow
 from farm.sdk.client import Farm

@@ -50,8 +50,8 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     import getpass
 
     from farm.broker.app import Broker
-    from farm.config.load import load_broker_options
     from farm.cli.private import refuse_simulated
+    from farm.config.load import load_broker_options
     from farm.config.places import Places, farm_name
 
     name = farm_name(arguments.farm)

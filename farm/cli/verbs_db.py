@@ -50,13 +50,13 @@ def _check(arguments: argparse.Namespace, console: Console, path: Path, server: 
     health = (
         check_server(server, quick=arguments.quick) if server else check_file(path, quick=arguments.quick)
     )
-    sound = not health.problems
+    sound = not health.problems and not health.unfit
     if console.json:
         console.document(
             {
                 "database": health.database,
                 "sound": sound,
-                "problems": health.problems,
+                "problems": health.problems + ([health.unfit] if health.unfit else []),
                 "jobs": health.jobs,
                 "steps": health.steps,
                 "nodes": health.nodes,
@@ -70,6 +70,10 @@ def _check(arguments: argparse.Namespace, console: Console, path: Path, server: 
         counted = f"{health.jobs} jobs, {health.nodes} nodes, {health.rows} rows of history"
         console.line(f"{health.database} is sound: {counted}")
         return 0
+    if health.unfit and not health.problems:
+        console.line(f"{health.database} is not damaged, but cannot be checked: {health.unfit}")
+        console.note(f"what to do: {health.cure}")
+        return 1
     console.line(f"{health.database} is damaged:")
     for problem in health.problems:
         console.line(f"  {problem}")

@@ -149,7 +149,8 @@ def shape_of(farm: Farm, step: Step) -> Shape:
     )
     shape = farm.shapes.get(key)
     if shape is None:
-        shape = farm.shapes[key] = Shape(len(farm.shapes), key, step)
+        shape = farm.shapes[key] = Shape(farm.next_shape, key, step)
+        farm.next_shape += 1
     return shape
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core import apply, apply_nodes, apply_results, meter, pace, shares, shelves
+from farm.core import apply, apply_nodes, apply_results, meter, pace, shares, shelves, tidy
 from farm.core.drain import store_node
 from farm.core.events import CheckpointEvent
 from farm.core.outcome import Outcome
@@ -113,6 +113,7 @@ def on_checkpoint(farm: Farm, event: CheckpointEvent, out: Outcome) -> None:
     for node in farm.nodes.values():
         out.rows.append(_node_row(farm, node))
     shelves.shelve(farm, event, out)
+    tidy.tidy(farm)
     extra = _FarmExtra(
         [_open_attempt(attempt) for attempt in farm.attempts.values()],
         {n: (x.step_id, x.no, x.nonce, x.node_id, x.units) for n, x in farm.lost.items()},

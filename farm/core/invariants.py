@@ -33,7 +33,8 @@ def check(farm: Farm) -> None:
     1. Every unit is in exactly one state, and the sums agree with the map.
     2. Every running unit is owed by exactly one open attempt, and no other unit by a render attempt.  Beside
        that one at most one second copy runs, of a running unit.
-    3. No node is overbooked, and what is free plus what attempts hold is its total.
+    3. No node is overbooked, what is free plus what attempts hold is its total, and an attempt that renders
+       has the GPUs its step asks for (no test changes how many while it runs, or shrinks a node that works).
     4. The money of a node is its attempts' charges, closed ones' charges and idle, exactly.
     5. A unit that waits for anything is neither queued nor running; one that waits for nothing is not
        blocked, unless its existing files are looked at.
@@ -45,6 +46,9 @@ def check(farm: Farm) -> None:
     owned: dict[int, set[int]] = {}
     seconds = 0
     for attempt in farm.attempts.values():
+        if attempt.kind in (AttemptKind.RENDER, AttemptKind.COPY):
+            asked = attempt.step.resources.gpus
+            _must(len(attempt.gpus) == asked, f"{attempt.address} has {len(attempt.gpus)} GPUs, not {asked}")
         _must(attempt.step.attempts.get(attempt.id) is attempt, f"{attempt.address} is unknown to its step")
         _must(attempt.node.attempts.get(attempt.id) is attempt, f"{attempt.address} is unknown to its node")
         if attempt.kind is AttemptKind.VERIFY:
@@ -200,9 +204,17 @@ def _check_nodes(farm: Farm) -> None:
         _must(live is node.live and live == (node.id in node.klass.live), f"{node.name}: in service or not?")
         disk = sum(attempt.disk_mib for attempt in node.attempts.values())
         _must(node.disk_free + disk == total.disk_mib, f"{node.name}: disk does not add up")
-        for name, count in total.tokens.items():
-            held = sum(attempt.tokens.get(name, 0) for attempt in node.attempts.values())
-            _must(node.tokens_free.get(name, 0) + held == count, f"{node.name}: {name} do not add up")
+        held: dict[str, int] = {}
+        for attempt in node.attempts.values():
+            for name, count in attempt.tokens.items():
+                held[name] = held.get(name, 0) + count
+        for name in total.tokens.keys() | held.keys():
+            free = node.tokens_free.get(name, 0)
+            _must(free + held.get(name, 0) == total.tokens.get(name, 0), f"{node.name}: {name} do not add up")
+            _must(free >= 0, f"{node.name}: {-free} {name} too many are leased")
+        _must(node.cores_free >= 0, f"{node.name}: {-node.cores_free} cores too many are leased")
+        _must(node.ram_free >= 0, f"{node.name}: {-node.ram_free} MiB of memory too many are leased")
+        _must(node.disk_free >= 0, f"{node.name}: {-node.disk_free} MiB of disk too many are leased")
         kept = node.reserved
         _must(kept is None or farm.reservations.get(kept.step_id) is kept, f"{node.name}: who reserved it?")
         _must(node.idle_nano >= 0 and node.total_nano >= node.idle_nano, f"{node.name}: money below zero")

@@ -30,13 +30,15 @@ class Account:
         number: Counts up as accounts come: of equal levels the older account goes first.
         level: Inflated core-milliseconds divided by the weight; only grows.
         credit: Inflated core-milliseconds charged too much, taken off the next charges.
+        jobs: How many jobs in memory are charged to it.
     """
 
-    __slots__ = ("credit", "level", "name", "number", "used", "weight")
+    __slots__ = ("credit", "jobs", "level", "name", "number", "used", "weight")
 
     def __init__(self, name: str, weight: int, number: int) -> None:
         self.name = name
         self.number = number
+        self.jobs = 0
         self.weight = weight
         self.level = 0
         self.credit = 0

@@ -117,9 +117,8 @@ def review(farm: Farm, now_us: int, out: Outcome) -> None:
             or step.shape is None
             or refused(step.shape, node)
             or excluded(farm, step, node)
+            or not _still_wanted(farm, step, kept)
         ):
-            _drop(farm, kept)
-        elif not _still_wanted(farm, step, kept):
             _drop(farm, kept)
         elif not kept.preempts:
             kept.at_us = max(now_us, room_at(farm, node, step.shape, now_us, kept.hunger))
@@ -239,10 +238,8 @@ def short_of(shape: Shape, node: Node, need: Hunger | None) -> str:
     if need is None:
         return ""
     if need.ram_mib > node.ram_free:
-        total_mib = node.facts.total.ram_mib
-        return (
-            f"has {node.ram_free} of {total_mib} MiB of memory free, {need.ram_mib} needed after less ran out"
-        )
+        have = f"has {node.ram_free} of {node.facts.total.ram_mib} MiB of memory free"
+        return f"{have}, {need.ram_mib} needed since a try ran out of less"
     if need.vram_over_mib and len(pick_gpus(shape, node, need.vram_over_mib)) < shape.requires.gpus:
         return f"has no GPU of more than {need.vram_over_mib} MiB free, which ran out of memory"
     return ""

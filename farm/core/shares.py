@@ -35,6 +35,9 @@ PARTS = 64
 _FACTORS: list[int] = []
 #: What a frame is taken to last before any was measured.
 GUESS_US = 30_000_000
+#: Core-milliseconds of today that an account's use must have faded below to be forgotten: one core-second.
+#: A thousand core-hours fade to that in 22 half-lives; a first lease is charged thirty times as much.
+FADED_CORE_MS = 1_000
 #: Half-lives after which levels are written smaller again.
 REBASE_HALF_LIVES = 64
 _POLICY = msgspec.json.Decoder(Policy)
@@ -81,7 +84,7 @@ def project_account(farm: Farm, project: str) -> Account:
     account = farm.projects.get(project)
     if account is None:
         weight = farm.policy.projects.get(project, 1)
-        account = farm.projects[project] = Account(project, weight, len(farm.projects) + 1)
+        account = farm.projects[project] = Account(project, weight, _next_number(farm.projects))
     return account
 
 
@@ -91,8 +94,13 @@ def user_account(farm: Farm, project: str, user: str) -> Account:
     account = farm.users.get(key)
     if account is None:
         weight = farm.policy.users.get(user, 1)
-        account = farm.users[key] = Account(user, weight, len(farm.users) + 1)
+        account = farm.users[key] = Account(user, weight, _next_number(farm.users))
     return account
+
+
+def _next_number(accounts: dict[Any, Account]) -> int:
+    """Above all numbers there are: accounts stand in the order in which they came, and some may be gone."""
+    return next(reversed(accounts.values())).number + 1 if accounts else 1
 
 
 def join_accounts(farm: Farm, job: Job) -> None:
@@ -100,9 +108,36 @@ def join_accounts(farm: Farm, job: Job) -> None:
     holder = farm.holders.get(job.user)
     if holder is None:
         holder = farm.holders[job.user] = Holder(job.user)
+    if job.joined:
+        job.project_account.jobs -= 1
+        job.user_account.jobs -= 1
     job.holder = holder
     job.project_account = project_account(farm, job.project)
     job.user_account = user_account(farm, job.project, job.user)
+    job.project_account.jobs += 1
+    job.user_account.jobs += 1
+    job.joined = True
+
+
+def leave_accounts(farm: Farm, job: Job, at_us: int) -> None:
+    """A job leaves memory, and with it accounts nobody else has jobs on if what they used weighs nothing."""
+    project, user = job.project_account, job.user_account
+    project.jobs -= 1
+    user.jobs -= 1
+    job.joined = False
+    if project.jobs and user.jobs:
+        return
+    weight = weight_at(farm, at_us)
+    if _may_go(project, weight):
+        farm.projects.pop(project.name, None)
+    if _may_go(user, weight):
+        farm.users.pop((job.project, user.name), None)
+
+
+def _may_go(account: Account, weight: int) -> bool:
+    """Whether an account has no jobs, and a new one would begin the same."""
+    faded = max(account.level * account.weight, account.credit) < FADED_CORE_MS * weight
+    return faded and not account.jobs
 
 
 def weight_now(farm: Farm, at_us: int) -> int:
@@ -115,6 +150,11 @@ def weight_now(farm: Farm, at_us: int) -> int:
         farm.share_part = part = max(part, 0)
         farm.share_weight = _weight(part)
     return farm.share_weight
+
+
+def weight_at(farm: Farm, at_us: int) -> int:
+    """As ``weight_now``, but changes nothing."""
+    return _weight(max(0, (at_us - farm.share_origin_us) * PARTS // farm.half_life_us))
 
 
 def _weight(part: int) -> int:
@@ -176,12 +216,16 @@ def settle_lease(farm: Farm, attempt: Attempt, at_us: int) -> None:
 def rebase(farm: Farm, at_us: int) -> None:
     """Writes levels as seen from a new origin of time, which keeps their figures short; their order stays.
 
+    Accounts without jobs that faded go: a farm that runs for years has those of the last few months.
+
     Happens while a stored row is applied, so a replay does it at the same point.
     """
     weight = _weight(max(0, (at_us - farm.share_origin_us) * PARTS // farm.half_life_us))
     for account in [*farm.projects.values(), *farm.users.values()]:
         account.level = account.level * UNIT // weight
         account.credit = account.credit * UNIT // weight
+    farm.projects = {key: one for key, one in farm.projects.items() if not _may_go(one, UNIT)}
+    farm.users = {key: one for key, one in farm.users.items() if not _may_go(one, UNIT)}
     farm.share_origin_us = at_us
     farm.share_part = -1
     # Levels became smaller, which the heaps do not expect.

@@ -17,6 +17,7 @@ from farm.core.apply import CLOCK, token_key, units_text
 from farm.core.events import CheckpointEvent, DeleteEvent
 from farm.core.outcome import ActAnswer, Outcome
 from farm.core.rows import DeleteRow, HistoryRow, ShelfRow
+from farm.core.shares import leave_accounts
 from farm.core.state import Farm, Job, Step
 from farm.model.errors import IllegalMove, UnknownName
 from farm.model.states import UnitState
@@ -136,7 +137,7 @@ def apply_shelf(farm: Farm, row: ShelfRow, *, lost: bool = True) -> None:
     """
     job = farm.jobs.get(row.job_id)
     if job is not None:
-        forget(farm, job)
+        forget(farm, job, row.at_us)
         if lost:
             _forget_lost(farm, {step.id for step in job.steps})
     if row.token:
@@ -205,7 +206,7 @@ def apply_delete(farm: Farm, row: DeleteRow) -> None:
     """A job is gone for good; what it cost is not."""
     job = farm.jobs.get(row.job_id)
     if job is not None:
-        forget(farm, job)
+        forget(farm, job, row.at_us)
         _forget_lost(farm, {step.id for step in job.steps})
     key = token_key(row.user, row.token)
     if farm.tokens.get(key) == row.job_id:
@@ -228,12 +229,13 @@ def raise_gone(farm: Farm, number: int) -> NoReturn:
 # ---------------------------------------------------------------- forgetting
 
 
-def forget(farm: Farm, job: Job) -> None:
+def forget(farm: Farm, job: Job, at_us: int) -> None:
     """Takes a job at rest out of memory, with everything that points at it; lost attempts apart."""
     for step in job.steps:
         _forget_step(farm, step)
     if job.paused_by == CLOCK:
         farm.starts = [entry for entry in farm.starts if entry[1] != job.id]
+    leave_accounts(farm, job, at_us)
     del farm.jobs[job.id]
 
 

@@ -208,13 +208,13 @@ class Farm:
         self.live_version = 0
         #: Shapes in which something may wait.
         self.busy: dict[int, Shape] = {}
-        #: A heap of the first entry of each of them, as it was when it was put there; those of which it may be a
+        #: A heap of the first entry of each of them, as it was when it was put there; those that may have a
         #: better one by now; those that no node in service could take, as of ``unable_version``.
         self.lineup: list[tuple[Entry, Shape]] = []
         self.fresh: dict[int, Shape] = {}
         self.unable: dict[int, Shape] = {}
         self.unable_version = -1
-        #: Steps for which tokens or a cap were too small while others took from it since: (first time, last time).
+        #: Steps that found too few tokens (or too small a cap) while others took of them: (first, last time).
         self.outbid: dict[int, tuple[int, int]] = {}
         self.policy = Policy()
         self.projects: dict[str, Account] = {}
@@ -233,6 +233,8 @@ class Farm:
         #: When idle nodes are next looked after (``farm.core.tail``).
         self.tail_due_us = 0
         self.shapes: dict[tuple[object, ...], Shape] = {}
+        #: Never given twice, since much is known of shapes by number; not stored.
+        self.next_shape = 0
         self.classes: dict[tuple[object, ...], NodeClass] = {}
         self.tokens: dict[str, int] = {}
         #: Pattern of an output -> steps of live jobs that write it.

@@ -132,6 +132,7 @@ class Job:
         "ended_us",
         "holder",
         "id",
+        "joined",
         "max_cores",
         "open_units",
         "paused",
@@ -181,6 +182,7 @@ class Job:
         self.max_cores = spec.max_cores
         self.capped: dict[int, Step] = {}
         # Set by ``farm.core.shares.join_accounts``.
+        self.joined = False
         self.holder: Holder
         self.project_account: Account
         self.user_account: Account

@@ -31,6 +31,7 @@ from farm.storage.troubles import database_trouble, file_trouble
 
 #: Problems of one kind that are told one by one.
 TOLD_MOST = 20
+_EMPTY_CURE = "put a backup in its place; without one a broker begins a new farm in it"
 _NO_CHECKPOINT = Stored(None, [], [], [], 0)
 
 
@@ -40,6 +41,8 @@ class Health(msgspec.Struct):
     Attributes:
         database: Which.
         problems: What is wrong and where; none when it is sound.
+        unfit: Why it was not checked though nothing of it is damaged: it is old, new or empty; else "".
+        cure: What to do about that.
         jobs, steps, nodes: How many there are.
         rows: Rows of history and journal.
         checkpoint: ``seq`` of the checkpoint, None without one.
@@ -48,6 +51,8 @@ class Health(msgspec.Struct):
 
     database: str
     problems: list[str] = []
+    unfit: str = ""
+    cure: str = ""
     jobs: int = 0
     steps: int = 0
     nodes: int = 0
@@ -78,6 +83,9 @@ def check_file(path: Path, *, quick: bool = False, owned: bool = False) -> Healt
     with SqliteReader(path, owned=owned) as store:
         health = Health(store.label)
         try:
+            if path.stat().st_size == 0 and not store._log().exists():
+                health.unfit, health.cure = "it is empty, and holds no farm", _EMPTY_CURE
+                return health
             # One moment of it, however long the look takes.
             store._query("BEGIN")
             if health.tell(_file_problems(store)):
@@ -118,9 +126,7 @@ def check_store(store: SqlStore, health: Health, *, quick: bool = False) -> Heal
     """Checks rows: they decode, they are in order, they make a farm, and the checkpoint is that farm's."""
     revision = [row[0] for row in store._query("SELECT version_num FROM alembic_version")]
     if revision != [HEAD]:
-        health.problems.append(
-            f"its schema is {', '.join(revision) or 'unknown'}, here it is {HEAD}: see `farm db upgrade`"
-        )
+        _tell_schema(health, revision)
         return health
     steps = {number for (number,) in store._query("SELECT id FROM steps")}
     health.steps = len(steps)
@@ -142,6 +148,18 @@ def check_store(store: SqlStore, health: Health, *, quick: bool = False) -> Heal
         if not quick and whole and image.checkpoint is not None:
             _compare(store, image, farm, health)
     return health
+
+
+def _tell_schema(health: Health, revision: list[str]) -> None:
+    """Says what another schema than this version's means."""
+    if len(revision) != 1:
+        health.problems.append(f"it does not say which schema it has ({', '.join(revision) or 'none'})")
+    elif revision[0] < HEAD:
+        health.unfit = f"it is old: its schema is {revision[0]}, here it is {HEAD}"
+        health.cure = "`farm db upgrade`, which keeps a copy; the broker does the same when it starts"
+    else:
+        health.unfit = f"it is of a newer version: its schema is {revision[0]}, here {HEAD} is known"
+        health.cure = "install that version"
 
 
 def rebuilt(

@@ -105,7 +105,8 @@ def repair_file(path: Path) -> Mended:
 
 def _problems(path: Path) -> list[str]:
     try:
-        return check_file(path, owned=True).problems
+        health = check_file(path, owned=True)
+        return health.problems + ([health.unfit] if health.unfit else [])
     except StorageError as error:
         return [error.message]
 
@@ -129,17 +130,28 @@ def _salvage(path: Path, work: Path, mended: Mended) -> None:
         if found != [(HEAD,)]:
             raise StorageError(f"{path} has another schema than {HEAD}", hint="see `farm db upgrade`")
         new.execute("BEGIN IMMEDIATE")
+        kept = 0
         for name, fields in columns.items():
             listed = ", ".join(f'"{field}"' for field in fields)
             insert = f"INSERT INTO {name} ({listed}) VALUES ({', '.join('?' * len(fields))})"
-            lost = 0
+            read, refused, unreadable_places = 0, 0, False
             for row in _rows_round_damage(old, f"SELECT {listed} FROM {name}"):
-                if row is None or not _taken(new, name, insert, row, mended):
-                    lost += 1
-            if lost:
-                mended.lost.append(f"{name}: {lost} rows cannot be read or contradict the rest")
-                if name == "segments":
-                    new.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (INCOMPLETE, "repaired"))
+                if row is None:
+                    unreadable_places = True
+                    continue
+                read += 1
+                refused += not _taken(new, name, insert, row, mended)
+            kept += read
+            if unreadable_places:
+                # How many there were is written where it cannot be read.
+                what = f"some rows cannot be read, {read} can" if read else "no row can be read"
+                mended.lost.append(f"{name}: {what}")
+            if refused:
+                mended.lost.append(f"{name}: {refused} rows contradict the rest or cannot be understood")
+            if (unreadable_places or refused) and name == "segments":
+                new.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (INCOMPLETE, "repaired"))
+        if not kept:
+            raise StorageError(f"nothing of {path} can be read", hint="put a backup in its place")
         for name, row, *_ in new.execute("PRAGMA foreign_key_check").fetchall():
             new.execute(f"DELETE FROM {name} WHERE rowid = ?", (row,))
             mended.lost.append(f"{name}, row {row}: belongs to what is gone")
@@ -151,8 +163,10 @@ def _rows_round_damage(db: sqlite3.Connection, select: str) -> Iterator[tuple[An
     rows: list[tuple[Any, ...]]
     try:
         rows = db.execute(f"{select} ORDER BY rowid").fetchall()
-    except sqlite3.DatabaseError:
-        pass
+    except sqlite3.DatabaseError as error:
+        if "no such table" in str(error) or error.sqlite_errorname == "SQLITE_NOTADB":
+            yield None
+            return
     else:
         yield from rows
         return

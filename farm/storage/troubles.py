@@ -16,7 +16,7 @@ from farm.model.errors import StorageError
 _NEARLY_NOTHING = 64 * 1024
 
 _FULL_HINT = "free some space, then start the broker again"
-_DAMAGED_HINT = "put a backup in its place"
+_DAMAGED_HINT = "stop the broker, then `farm db repair`; or put a backup in its place"
 
 
 def database_trouble(path: Path, error: Exception) -> StorageError:

@@ -87,6 +87,38 @@ def test_a_second_sigterm_ends_a_draining_agent(
     assert house.job(number).state == "queued"
 
 
+def test_an_agent_told_to_end_while_a_frame_runs_is_not_thought_unable(
+    new_house: Callable[..., Farmhouse], renders: Renders
+) -> None:
+    house = new_house()
+    agent = house.agent("a", drain_on_term=True)
+    house.wait_online()
+    number = house.admin.submit(renders.job("1-4", chunk=2, gated=True)).job
+    eventually(renders.begun, "a frame is being rendered")
+    able = house.node("a").renderers
+    agent.signal(signal.SIGTERM)
+    eventually(lambda: house.node("a").closed, "it ends")
+    assert house.node("a").renderers == able
+
+    def told(word: str) -> None:
+        # Accepted without --force: the farm can do it, only not now.
+        later = house.admin.submit(renders.job("9")).job
+        words = repr(house.admin.why(f"J{later}"))
+        house.admin.act("cancel", f"J{later}")
+        assert word in words
+        assert "no node can ever" not in words
+        assert "does not run" not in words
+
+    told("is ending: its agent takes no more work")
+    # Now in earnest, with the frame given back.
+    agent.signal(signal.SIGTERM)
+    assert agent.wait() == 0
+    assert (house.node("a").state, house.node("a").closed) == ("offline", "")
+    assert house.node("a").renderers == able
+    assert "does not run" not in repr(house.admin.why(f"J{number}"))
+    told("is offline")
+
+
 def test_a_storm_of_signals_ends_agent_and_broker_in_order(house: Farmhouse, renders: Renders) -> None:
     house.admin.submit(renders.job("1-4", gated=True))
     eventually(lambda: len(renders.begun()) == 4, "every slot is taken")

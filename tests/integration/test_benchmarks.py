@@ -103,3 +103,12 @@ def test_all_benchmarks_end_in_one_table(tmp_path: Path) -> None:
     missed = sum("FAIL" in row.rstrip().rpartition("  ")[0] for row in table)
     assert f"{missed} missed" in total
     assert done.returncode == int(missed > 0)
+
+
+@pytest.mark.slow
+def test_makespan_of_a_small_farm_beats_the_plain_one(tmp_path: Path) -> None:
+    figures = run("makespan.py", tmp_path, "--nodes", "50", "--jobs", "20")
+    for name in ("calm", "mixed", "failures"):
+        assert figures[f"{name}.strict_bound"] < figures[f"{name}.bound"] < figures[f"{name}.makespan"]
+        assert 1 < figures[f"{name}.ratio"] < figures[f"{name}.fifo_ratio"]
+    assert figures["mixed.unfairness.film"] <= 0.05

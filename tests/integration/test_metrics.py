@@ -15,6 +15,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from farm import __version__
 from farm.broker.metric_names import METRICS, PREFIX
+from farm.sdk.client import Farm
+from farm.sdk.connect import dial
 from tests.support.farmhouse import Farmhouse
 from tests.support.managed import reserve_ports
 from tests.support.truth import Renders, job_file
@@ -59,6 +61,20 @@ def scraped(new_house: Callable[..., Farmhouse]) -> Iterator[Scraper]:
     house.wait_online()
     yield Scraper(house, port)
     holder.close()
+
+
+def test_sessions_of_clients_that_were_closed_are_gone(scraped: Scraper) -> None:
+    house = scraped.house
+    pair = house.key("artist", "ada")
+    with Farm(dial(house.access(pair), house.endpoint.control, 10)) as stays:
+        stays.jobs()
+        for _ in range(20):
+            with Farm(dial(house.access(pair), house.endpoint.control, 10)) as farm:
+                farm.jobs()
+        eventually(lambda: scraped.values("sessions")[("artist",)] == 1, "only the open one is counted")
+        assert stays.jobs().jobs == ()
+    eventually(lambda: ("artist",) not in scraped.values("sessions"), "none is left")
+    assert scraped.values("sessions")[("agent",)] == 2
 
 
 def test_the_figures_agree_with_the_farm(scraped: Scraper, renders: Renders, tmp_path: Path) -> None:

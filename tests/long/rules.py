@@ -106,6 +106,32 @@ RULES = (
         "account.level = int(level)",
     ),
     Rule(
+        "memory is never overbooked",
+        "farm/core/match.py",
+        "if need.ram_mib > node.ram_free:",
+        "if False:",
+    ),
+    Rule(
+        "scratch disk is never overbooked",
+        "farm/core/match.py",
+        "if need.disk_mib > node.disk_free:",
+        "if False:",
+    ),
+    Rule(
+        "a copy fits where it goes",
+        "farm/core/tail.py",
+        " or not has_memory(farm, step, unit, node)",
+        " or False",
+        "tests/unit/core/test_core_memory.py",
+    ),
+    Rule(
+        "what ran out of memory is not overtaken for ever",
+        "farm/core/place.py",
+        "if step.notes and hunger(farm, step) is not None:",
+        "if False:",
+        "tests/unit/core/test_core_memory.py",
+    ),
+    Rule(
         "caps keep work back",
         "farm/core/shares.py",
         "if held and held + cores > most:",

@@ -369,7 +369,7 @@ class Driver:
         if state == TODO and not unwanted:
             outcome = "good"
             if not self.cooperative and rng.random() < agent.flaky:
-                outcome = rng.choice(("odd", "odd", "renderer", "renderer", *FAILURES))
+                outcome = rng.choice(("odd", "odd", "renderer", "renderer", "oom-ram", "oom-vram", *FAILURES))
             agent.render(held, unit, outcome, rng, self.now_us)
             if held.units[unit] == ASKING:
                 self._ask(agent, held.lease.attempt, unit)
@@ -692,6 +692,7 @@ class Driver:
             if (
                 not any(self._open(step) for step in self.core.farm.steps.values())
                 and not self.core.farm.verify
+                and not self.core.farm.attempts  # a second copy that is not needed is told to stop
             ):
                 break
         stuck = [step.address for step in self.core.farm.steps.values() if self._open(step)]

@@ -81,13 +81,13 @@ class Rig:
         running: Any = (),
         pending: Any = (),
         rate: int = RATE,
+        ending: bool = False,
         **more: Any,
     ) -> int:
         """An agent says hello; its key is made of its name."""
         key, pool, site = more.pop("key", f"key-{name}"), more.pop("pool", ""), more.pop("site", "local")
-        event = HelloEvent(
-            self.now_us, key, facts(name, cores, **more), pool, site, rate, tuple(running), tuple(pending)
-        )
+        said = (tuple(running), tuple(pending), ending)
+        event = HelloEvent(self.now_us, key, facts(name, cores, **more), pool, site, rate, *said)
         reply: Any = self.handle(event).reply
         return int(reply.node_id)
 
@@ -182,7 +182,9 @@ class Rig:
     ) -> Any:
         """A user's action; returns the answer."""
         at = parse_address(address)
-        event = ActEvent(self.now_us, action, at.job, at.step or "", at.frames or "", value, reason, who, force)
+        event = ActEvent(
+            self.now_us, action, at.job, at.step or "", at.frames or "", value, reason, who, force
+        )
         return self.handle(event).reply
 
     def node_act(self, action: str, node: int, reason: str = "") -> Any:

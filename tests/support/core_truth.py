@@ -38,6 +38,8 @@ from farm.model.states import LEGAL_MOVES, AttemptKind, NodeState, UnitState
 from farm.model.versions import version_ok
 from tests.support.core_needs import frames_of, verdicts, work_order
 
+#: Kinds of attempts that render: they hold all that their step asks for.
+RENDERS = (AttemptKind.RENDER, AttemptKind.COPY)
 BLAMES_NODE = frozenset({"renderer", "output", "timeout", "silent", "config", "path"})
 LOST_US = 60_000_000
 _GIVEN_UP = {UnitState.SKIPPED.value: "skip", UnitState.CANCELED.value: "cancel"}
@@ -65,6 +67,9 @@ class Lease:
     over: bool = False
     owes: Fraction = Fraction(0)
     cuts: int = 0
+    #: Scratch disk and custom tokens it holds: what its step asked for when it was leased.
+    disk_mib: int = 0
+    tokens: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -358,7 +363,10 @@ class Truth:
         if row.kind != AttemptKind.VERIFY:
             self._lease_units(row, units, command, step, node, farm)
         self._cut(row.node_id, row.at_us)
-        self.leases[row.id] = Lease(row, units, set(units), set(units), command.supersedes if command else ())
+        lease = Lease(row, units, set(units), set(units), command.supersedes if command else ())
+        if row.kind in RENDERS:
+            lease.disk_mib, lease.tokens = step.resources.disk_mib, step.resources.tokens
+        self.leases[row.id] = lease
         self._resources(node, step, row)
 
     def _lease_units(
@@ -380,6 +388,7 @@ class Truth:
             if row.kind == AttemptKind.RENDER:
                 self._other_node(step, unit, node, farm)
                 must(key not in self.waits_licence, f"{step.address} {unit} is leased during its back-off")
+            if row.kind in RENDERS:
                 self._more_memory(row, step, unit, farm)
 
     def _copy(self, row: LeaseRow, units: tuple[int, ...], command: Any, step: Step) -> None:
@@ -441,8 +450,16 @@ class Truth:
             self.seen["same-node-again"] += 1
 
     def _resources(self, node: Node, step: Step, row: LeaseRow) -> None:
-        mine = [x.row for x in self.leases.values() if not x.over and x.row.node_id == node.id]
-        total = node.facts.total
+        held = [x for x in self.leases.values() if not x.over and x.row.node_id == node.id]
+        mine, total, need = [x.row for x in held], node.facts.total, step.resources
+        if row.kind in RENDERS:
+            enough = row.cores >= need.cores and row.ram_mib >= need.ram_mib
+            must(enough, f"{step.address} got {row.cores} cores and {row.ram_mib} MiB, not what it asks for")
+            disk_mib = sum(x.disk_mib for x in held)
+            must(disk_mib <= total.disk_mib, f"{node.name}: more disk leased than it has")
+            for name in need.tokens:
+                count = sum(x.tokens.get(name, 0) for x in held)
+                must(count <= total.tokens.get(name, 0), f"{node.name}: more {name} leased than it has")
         must(sum(x.cores for x in mine) <= total.cores, f"{node.name}: more cores leased than it has")
         must(sum(x.ram_mib for x in mine) <= total.ram_mib, f"{node.name}: more memory leased than it has")
         gpus = [index for x in mine for index in x.gpus.split(",") if index]
@@ -450,9 +467,9 @@ class Truth:
         memory = {str(gpu.index): gpu.vram_mib for gpu in node.facts.gpus}
         for index in filter(None, row.gpus.split(",")):
             must(memory[index] >= step.resources.vram_mib, f"{node.name}: GPU {index} is too small")
-        if row.kind == AttemptKind.RENDER:
-            must(row.gpus.count(",") + bool(row.gpus) == step.resources.gpus, f"{step.address}: GPUs missing")
-        if any(x.kind == AttemptKind.RENDER and x.cores == total.cores for x in mine):
+        if row.kind in RENDERS:
+            must(row.gpus.count(",") + bool(row.gpus) == need.gpus, f"{step.address}: GPUs missing")
+        if any(x.kind in RENDERS and x.cores == total.cores for x in mine):
             must(len(mine) == 1, f"{node.name}: a whole-slice attempt shares its node")
 
     # -- results --
@@ -830,13 +847,15 @@ class Truth:
     def _could_take(self, step: Step, node: Node, *, without: int, leased: list[LeaseRow]) -> bool:
         if not capable(step, node) or self.node_failures[step.id, node.id] >= 3:
             return False
-        mine = [x.row for x in self.leases.values() if not x.over and x.row.node_id == node.id]
+        held = [x for x in self.leases.values() if not x.over and x.row.node_id == node.id]
+        mine = [x.row for x in held]
         gone = (
             {row.id for row in [row for row in leased if row.node_id == node.id][-without:]}
             if without
             else set()
         )
         mine = [row for row in mine if row.id not in gone]
+        held = [x for x in held if x.row.id not in gone]
         total, need = node.facts.total, step.resources
         if step.whole and mine:
             return False
@@ -846,6 +865,11 @@ class Truth:
             r.ram_mib for r in mine
         ):
             return False
+        if need.disk_mib > total.disk_mib - sum(x.disk_mib for x in held):
+            return False
+        for name, count in need.tokens.items():
+            if count > total.tokens.get(name, 0) - sum(x.tokens.get(name, 0) for x in held):
+                return False
         used = {index for row in mine for index in row.gpus.split(",")}
         able = [g for g in node.facts.gpus if str(g.index) not in used and g.vram_mib >= need.vram_mib]
         if len(able) < need.gpus:
@@ -899,4 +923,6 @@ def capable(step: Step, node: Node) -> bool:
         and need.cores <= facts.total.cores
         and need.ram_mib <= facts.total.ram_mib
         and sum(gpu.vram_mib >= need.vram_mib for gpu in facts.gpus) >= need.gpus
+        and need.disk_mib <= facts.total.disk_mib
+        and all(count <= facts.total.tokens.get(name, 0) for name, count in need.tokens.items())
     )

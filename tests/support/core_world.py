@@ -43,8 +43,13 @@ def fleet() -> list[tuple[str, NodeFacts, str, str]]:
     old = (AppInfo("blender", "3.4.1"), AppInfo("blender", "4.2.3"))
     return [
         ("key-a", facts("ant", 4, vram=(8_000, 24_000)), "", "local"),
-        ("key-b", facts("ant", 8, vram=(8_000, 24_000), apps=old), "film", "local"),
-        ("key-c", facts("bee", 2, ram_mib=4_096, attributes={"os": "linux", "rack": "r2"}), "film", "cloud"),
+        (
+            "key-b",
+            facts("ant", 8, vram=(8_000, 24_000), apps=old, disk_mib=10_000, tokens={"fx-card": 2}),
+            "film",
+            "local",
+        ),
+        ("key-c", facts("bee", 4, ram_mib=4_096, attributes={"os": "linux", "rack": "r2"}), "film", "cloud"),
         ("key-e", facts("ant", 4, vram=(8_000, 24_000)), "", "local"),
         ("key-d", facts("cat", 3, renderers=("command", "whole")), "", "local"),
     ]
@@ -54,7 +59,13 @@ _NEEDS: tuple[dict[str, Any], ...] = (
     {},
     {},
     {"resources": Resources(cores=2, ram_mib=2_048)},
+    # On some nodes memory, disk or cards are used up while cores are free.
+    {"resources": Resources(cores=1, ram_mib=1_500)},
+    {"resources": Resources(cores=1, ram_mib=6_000)},
+    {"resources": Resources(cores=1, disk_mib=4_000)},
+    {"resources": Resources(cores=1, tokens={"fx-card": 1})},
     {"resources": Resources(cores=1, gpus=1, vram_mib=8_000)},
+    {"resources": Resources(cores=1, gpus=1)},
     {"resources": Resources(cores=1, gpus=1, vram_mib=20_000)},
     {"pools": ("film",)},
     {"site": "cloud"},

@@ -18,6 +18,7 @@ from farm.model.frames import FrameRange
 from farm.model.ids import parse_address
 from farm.model.policy import Policy
 from farm.protocol import client as wire
+from farm.protocol.agent import ByeMsg
 from farm.protocol.bulk import BulkErrorMsg, LogGetMsg, LogPageMsg, PreviewGetMsg, PreviewMsg
 from farm.protocol.codec import broker_codec, bulk_in_codec, encode
 from farm.protocol.common import HelloMsg, RefusedMsg, RehelloMsg, WelcomeMsg
@@ -102,6 +103,8 @@ class FakeBroker:
     def __init__(self) -> None:
         self.clock = Clock()
         self.requests: list[Any] = []
+        #: Sessions that ended with a word.
+        self.goodbyes = 0
         self.script: deque[Callable[[FakeLink], None]] = deque()
         self.up = True
         self.silent: set[type] = set()

@@ -12,8 +12,10 @@ import pytest
 
 from farm.cli.main import main
 from farm.config.places import Places
+from farm.model.errors import StorageError
 from farm.storage.postgres import PostgresStore
 from farm.storage.sqlite import SqliteStore
+from farm.storage.troubles import database_trouble
 from tests.support.core_rig import Rig, step
 from tests.support.postgres import PostgresServer
 
@@ -104,6 +106,65 @@ def test_repair_says_what_was_lost_and_where_the_original_is(run: Run, database:
     assert json.loads(run("repair", "--json").out)["damaged"] is False
 
 
+def test_repair_invents_no_figures(run: Run, database: Path) -> None:
+    raw = sqlite3.connect(database)
+    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (page,) = raw.execute("SELECT rootpage FROM sqlite_master WHERE name = 'keys'").fetchone()
+    (size,) = raw.execute("PRAGMA page_size").fetchone()
+    raw.close()
+    with database.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    assert run("check").code == 1
+    result = run("repair")
+    assert result.code == 0
+    assert "  keys: no row can be read" in result.out.splitlines()
+    assert run("check").code == 0
+
+
+def test_of_what_is_no_database_at_all_nothing_is_made(run: Run, database: Path) -> None:
+    database.write_bytes(b"\x00\x17" * 50)
+    result = run("repair")
+    assert result.code == 3
+    assert "can be read" in result.err or "is not a database" in result.err
+    assert "put a backup in its place" in result.err
+    assert database.read_bytes() == b"\x00\x17" * 50
+
+
+def test_an_empty_file_is_called_empty(run: Run, database: Path) -> None:
+    database.write_bytes(b"")
+    result = run("check")
+    assert result.code == 1
+    assert result.out == (
+        f"{database} is not damaged, but cannot be checked: it is empty, and holds no farm\n"
+    )
+    assert "put a backup in its place" in result.err
+    assert "alembic" not in result.out + result.err
+    refused = run("repair")
+    assert refused.code == 3
+    assert "nothing of" in refused.err
+
+
+def test_a_start_on_a_damaged_file_names_the_repair(run: Run, database: Path) -> None:
+    with pytest.raises(StorageError, match="farm db repair") as caught:
+        raise database_trouble(database, _corrupt())
+    assert "put a backup in its place" in caught.value.hint
+
+
+def _corrupt() -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError("database disk image is malformed")
+    error.sqlite_errorname = "SQLITE_CORRUPT"
+    return error
+
+
+@pytest.mark.parametrize("words", [("check", "--farm", "test"), ("--farm", "test", "check")])
+def test_the_farm_may_be_named_before_and_after_the_action(
+    database: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    assert main(["db", *words]) == 0
+    assert capsys.readouterr().out.startswith(f"{database} is sound")
+
+
 def test_a_repair_beside_a_broker_is_refused(run: Run, database: Path) -> None:
     with SqliteStore(database):
         result = run("repair")
@@ -137,7 +198,14 @@ def test_upgrade_says_the_schema_and_makes_a_copy_before(run: Run, database: Pat
     raw.close()
     first = run("check")
     assert first.code == 1
-    assert "its schema is 0001, here it is 0002: see `farm db upgrade`" in first.out
+    assert (
+        "is not damaged, but cannot be checked: it is old: its schema is 0001, here it is 0002" in first.out
+    )
+    assert "`farm db upgrade`" in first.err
+    assert "repair" not in first.out + first.err
+    document = json.loads(run("check", "--json").out)
+    assert document["sound"] is False
+    assert document["problems"] == ["it is old: its schema is 0001, here it is 0002"]
     result = run("upgrade")
     assert result.out.splitlines() == [
         f"{database} has schema 0002",

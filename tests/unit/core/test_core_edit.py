@@ -632,7 +632,7 @@ def test_scouts_are_chosen_anew_when_frames_are_set() -> None:
 
 
 def test_scout_frames_that_wait_for_ever_do_not_hold_the_job_unasked() -> None:
-    """The scout frame waits for a frame that was canceled elsewhere, while others could go: somebody is asked."""
+    """The scout frame waits for a frame canceled elsewhere, while others could go: somebody is asked."""
     rig = Rig()
     rig.join("a", 4)
     rig.submit(step("sim", "1-5"))

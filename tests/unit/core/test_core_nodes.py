@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farm.core import invariants, meter, nodelife
+from farm.core import explain, idle, invariants, meter, nodelife
 from farm.core.events import BeatEvent, HelloEvent, NodeActEvent, TickEvent
 from farm.core.outcome import DrainCommand, StopCommand, UpdateCommand
 from farm.core.rows import MeterRow, NodeRow, SeenRow
@@ -325,6 +325,54 @@ def test_a_drained_node_finishes_and_shows_why() -> None:
     assert rig.node(node).forgotten
     with pytest.raises(UnknownName):
         act(rig, "node-enable", node)
+
+
+# ---------------------------------------------------------------- an agent that ends
+
+
+def test_a_node_whose_agent_ends_takes_nothing_new_and_is_not_thought_unable() -> None:
+    rig = Rig()
+    node = rig.join(cores=2)
+    rig.submit(step(frames="1-3", chunk=1))
+    first, _ = rig.dispatch()
+    running = list(rig.node(node).attempts)
+    rig.release(first)
+    rig.join(cores=2, running=running[1:], ending=True)
+    assert rig.node(node).state is NodeState.ONLINE
+    assert "command" in rig.node(node).facts.renderers
+    assert rig.dispatch() == []
+    (verdict,) = explain.why(rig.core.farm, rig.step("J1/beauty"), 2, rig.now_us).nodes
+    assert (verdict.filter, verdict.reason) == ("service", "is ending: its agent takes no more work")
+    assert idle.why_idle(rig.core.farm, rig.node(node), rig.now_us).reason == verdict.reason
+    # Not refused either: the node can, it only does not now.
+    assert rig.submit(step(frames="1"), force=False) == 2
+    rig.bye(node)
+    assert rig.submit(step(frames="1"), force=False) == 3
+    assert (rig.node(node).state, rig.node(node).closed) == (NodeState.OFFLINE, "")
+    rig.join(cores=2)
+    assert rig.node(node).closed == ""
+    assert len(rig.dispatch()) == 2
+
+
+def test_the_end_of_an_agent_outlives_neither_its_silence_nor_a_restart_nor_its_hours() -> None:
+    rig = Rig()
+    rig.now_us = at("2026-11-30T20:00:00")
+    node = rig.join()
+    set_(rig, node, schedule="mon-fri 19:00-07:00")
+    rig.join(ending=True)
+    assert rig.node(node).closed.startswith("is ending")
+    # What opens by the clock does not open a node that ends.
+    set_(rig, node, schedule="")
+    assert rig.node(node).closed.startswith("is ending")
+    rig.wait(1000)
+    assert (rig.node(node).state, rig.node(node).closed) == (NodeState.LOST, "")
+    rig.join(ending=True)
+    rig.restart()
+    rig.join(ending=True)
+    rig.submit(step(frames="1"))
+    assert rig.dispatch() == []
+    rig.join()
+    assert len(rig.dispatch()) == 1
 
 
 # ---------------------------------------------------------------- roll-outs

@@ -440,6 +440,6 @@ def test_in_whatever_order_things_happen_one_copy_publishes_and_the_frame_gets_d
     for agent in driver.agents:
         agent.flaky = 0.0
     driver.finish(rng)
-    state = driver.core.farm.steps[1].state
+    state = driver.truth.maps[1]  # the job itself may have left memory
     assert state[2] in (3, 4, 6), "done, unless it failed too often or was canceled"
     assert driver.replay()

@@ -18,7 +18,7 @@ from farm.renderers.base import AppInstall, Problem
 from node_agent.checker import FILES_REPORTED, _fitting
 from node_agent.desk import Desk, _parts
 from node_agent.environ import clean_environment
-from node_agent.judge import WHOLE, End, Left, fates
+from node_agent.judge import WHOLE, End, Left, ended_by_us, fates
 from node_agent.machine import Phase
 from node_agent.outbox import Outbox
 from node_agent.plan import choose_app
@@ -56,6 +56,33 @@ def outcomes(units: list[Left], end: End, problems: tuple[Problem, ...] = (), *,
 )
 def test_who_is_charged(units: list[Left], end: End, expected: str) -> None:
     assert outcomes(units, end) == expected
+
+
+LATE = End(FailureClass.TIMEOUT, "too long", crashed=True)
+
+
+@pytest.mark.parametrize(
+    ("units", "late", "expected"),
+    [
+        # The frame it was at has failed, however good its file looks and whenever it was written.
+        (left(""), (), "f"),
+        (left("", "", "gone", begun=(0, 1)), (), "dfr"),
+        # Nothing tells which one it was at: the last with a file.
+        (left("", "", "", "gone"), (), "ddfr"),
+        (left("gone", "gone"), (), "fr"),
+        # What a program wrote after it was told to end is given back.
+        (left("", "", "", begun=(0,)), (1, 2), "frr"),
+        (left("", "", "gone", begun=(0, 1)), (0, 1), "rfr"),
+        (left("", "", ""), (1, 2), "dfr"),
+    ],
+)
+def test_of_a_program_that_was_told_to_end_only_what_lay_there_before_counts(
+    units: list[Left], late: tuple[int, ...], expected: str
+) -> None:
+    found = ended_by_us(units, late, "too long")
+    assert outcomes(found, LATE) == expected
+    charged = [fate for fate in fates(found, LATE, (), outputs=True) if fate.outcome == FAILED]
+    assert [(fate.failure, fate.reason) for fate in charged] == [("timeout", "too long")]
 
 
 def test_without_outputs_the_exit_code_alone_counts() -> None:

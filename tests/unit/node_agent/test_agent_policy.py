@@ -238,6 +238,74 @@ def test_a_frame_over_its_own_limit_fails_alone(rig: Rig, tmp_path: Path, source
     assert "frame 2 ran longer than the 2 s" in units[1].reason
 
 
+def _outlives(rest: str) -> str:
+    """A program that goes on with its next commands when it is told to end, as a shell does."""
+    return f"import os, shutil, signal, sys, time\nsource, path, frame = sys.argv[1:4]\n{rest}"
+
+
+def test_a_killed_shell_frame_is_not_done_though_the_shell_goes_on(
+    rig: Rig, tmp_path: Path, source: Path
+) -> None:
+    out = tmp_path / "out"
+    # The trap is what a careful script has; after it the shell goes on behind the command that was killed.
+    script = 'trap "echo told" TERM; [ "$3" != 2 ] || sleep 600; cp "$1" "$2"; exit 0'
+    made = python_step("", outputs=[f"{out}/f.####.png"], frame_timeout_s=2.0)
+    command = ["/bin/sh", "-c", script, "sh", str(source), "{output}", "{frame}"]
+    lease = rig.broker.lease(msgspec.structs.replace(made, params={"command": command}), [1, 2, 3])
+    units = rig.broker.closed(lease.attempt)
+    assert [(units[i].outcome, units[i].failure) for i in range(3)] == [
+        (DONE, ""),
+        (FAILED, "timeout"),
+        (DONE, ""),
+    ]
+    assert "frame 2 ran longer than the 2 s" in units[1].reason
+    assert sorted(path.name for path in out.iterdir()) == ["f.0001.png", "f.0003.png"]
+
+
+@pytest.mark.parametrize("why", ["step", "silent", "stop"])
+def test_whatever_ends_a_program_its_exit_code_0_is_no_success(
+    rig: Rig, tmp_path: Path, source: Path, why: str
+) -> None:
+    out, up = tmp_path / "out", tmp_path / "up"
+    code = _outlives(
+        "def finish(*_):\n    shutil.copyfile(source, path); sys.exit(0)\n"
+        f"signal.signal(15, finish)\nopen({str(up)!r}, 'w').close()\ntime.sleep(600)"
+    )
+    limits = {"timeout_s": 2.0} if why == "step" else {}
+    step = python_step(code, str(source), "{output}", "{frame}", outputs=[f"{out}/f.####.png"], **limits)
+    lease = rig.broker.lease(step, [1], **({"silent_s": 1.0} if why == "silent" else {}))
+    if why == "stop":
+        wait_until(up.exists, "the program runs")
+        rig.broker.stop(lease.attempt, "canceled by ada")
+    (unit,) = rig.broker.closed(lease.attempt).values()
+    expected = {"step": (FAILED, "timeout"), "silent": (FAILED, "silent"), "stop": (RELEASED, "")}[why]
+    assert (unit.outcome, unit.failure) == expected, unit.reason
+    assert folders_left(out) == []
+    assert not list(out.iterdir())
+
+
+def test_of_a_chunk_that_runs_too_long_what_was_complete_before_is_kept(
+    rig: Rig, tmp_path: Path, source: Path
+) -> None:
+    out = tmp_path / "out"
+    # It says nothing of its frames, and writes two more once it is told to end.
+    code = _outlives(
+        "paths = [os.path.join(os.path.dirname(path), 'f.%04d.png' % n) for n in range(1, 6)]\n"
+        "def finish(*_):\n    [shutil.copy2(source, p) for p in paths[3:]]; sys.exit(0)\n"
+        "signal.signal(15, finish)\n"
+        "[shutil.copy2(source, p) for p in paths[:3]]\ntime.sleep(600)"
+    )
+    step = python_step(
+        code, str(source), "{output}", "{frames}", outputs=[f"{out}/f.####.png"], timeout_s=2.0
+    )
+    units = rig.broker.closed(rig.broker.lease(step, [1, 2, 3, 4, 5]).attempt)
+    found = {i: units[i].outcome for i in range(5)}
+    assert [found[i] for i in range(3)] == [DONE, DONE, DONE], units
+    assert sorted(found[i] for i in (3, 4)) == sorted((FAILED, RELEASED)), units
+    assert {unit.failure for unit in units.values() if unit.outcome == FAILED} == {"timeout"}
+    assert sorted(path.name for path in out.iterdir()) == [f"f.000{n}.png" for n in (1, 2, 3)]
+
+
 def test_the_limit_of_a_frame_begins_with_the_frame_inside_a_chunk(
     rig: Rig, tmp_path: Path, source: Path
 ) -> None:

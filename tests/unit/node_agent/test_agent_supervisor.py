@@ -339,6 +339,59 @@ def test_a_stopped_process_gets_sigterm_too(hand: Farmhand) -> None:
     assert facts.returncode == -signal.SIGTERM
 
 
+@pytest.mark.parametrize("grace_s", [60, 0], ids=["SIGTERM", "SIGKILL"])
+def test_a_shell_whose_command_is_killed_does_not_go_on_with_the_next(
+    hand: Farmhand, tmp_path: Path, grace_s: int
+) -> None:
+    # Shells below shells, each of which would go on when the one below it dies; a session of its own in the
+    # middle, so that no signal to one group reaches all.
+    script = tmp_path / "nest.sh"
+    script.write_text(
+        """
+        if [ "$2" = 0 ]; then sleep 600
+        elif [ "$2" = 3 ]; then setsid -w sh "$0" "$1" 2
+        else sh "$0" "$1" "$(($2 - 1))"; fi
+        : > "$1.went-on-at-$2"
+        """
+    )
+    handles = [hand.spawn("/bin/sh", str(script), str(tmp_path / f"n{number}"), "6") for number in range(8)]
+
+    def asleep(handle: ProcessHandle) -> bool:
+        return any(
+            _program(pid) == b"sleep" for pid in proctree.descendants(proctree.snapshot(), [handle.pid])
+        )
+
+    for handle in handles:
+        eventually(lambda handle=handle: asleep(handle), "its command runs")  # type: ignore[misc]
+    for handle in handles:
+        handle.kill(grace_s=grace_s)
+    for handle in handles:
+        facts = handle.wait(20)
+        assert facts is not None
+        assert facts.returncode == (-signal.SIGKILL if grace_s == 0 else -signal.SIGTERM)
+    assert [path.name for path in tmp_path.glob("n*.went-on*")] == []
+
+
+def _program(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/comm").read_bytes().strip()
+    except OSError:
+        return b""
+
+
+def test_parents_come_before_what_is_below_them() -> None:
+    def proc(pid: int, ppid: int) -> proctree.Proc:
+        return proctree.Proc(pid, ppid, pid, pid, "S", 1, 1)
+
+    # Pids wrap round: a child may have a smaller one.  One top lies below another.
+    table = {p.pid: p for p in (proc(9, 1), proc(4, 9), proc(7, 9), proc(2, 4), proc(8, 2), proc(30, 1))}
+    order = proctree.parents_first(table, [2, 9, 55])
+    assert sorted(order) == [2, 4, 7, 8, 9]
+    assert all(order.index(table[pid].ppid) < order.index(pid) for pid in (4, 7, 2, 8))
+    # A table read while processes move about may hold a ring.
+    assert sorted(proctree.parents_first({p.pid: p for p in (proc(2, 3), proc(3, 2))}, [2, 3])) == [2, 3]
+
+
 def test_exit_callbacks_run_once_and_a_bad_one_harms_nobody(
     hand: Farmhand, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,7 +3,8 @@
 ``tests/fixtures/wire/NAME.hex`` holds the bytes of each, made once and never again: what an agent or a client
 in the field sends must be understood as long as its version is spoken.  ``python -m
 tests.unit.protocol.wire_samples`` writes the file of a new kind and touches no other.  When a kind grows a
-field, its old file moves to ``wire/older/`` (as ``NAME.2.hex`` when it grows again) and stays readable for as long.
+field, its old file moves to ``wire/older/`` (as ``NAME.2.hex`` when it grows again) and stays readable for as
+long.
 """
 
 from __future__ import annotations

@@ -35,6 +35,17 @@ def test_a_request_gets_its_reply(broker: FakeBroker) -> None:
     assert broker.links[0].closed
 
 
+def test_a_session_that_was_opened_ends_with_a_word_and_only_once(broker: FakeBroker) -> None:
+    with broker.farm():
+        pass
+    assert broker.goodbyes == 0
+    farm = broker.farm()
+    farm.open()
+    farm.close()
+    farm.close()
+    assert broker.goodbyes == 1
+
+
 @pytest.mark.parametrize(
     "error", [UnknownName("no such job", hint="look"), IllegalMove("no"), Denied("not yours")]
 )

@@ -15,6 +15,7 @@ import pytest
 
 from farm.config.places import Endpoint, Places, farm_name, remember_joined
 from farm.model.errors import CallError, FarmUnreachable, SessionRefused, StorageError
+from farm.protocol.agent import ByeMsg
 from farm.protocol.bulk import JoinedMsg, JoinMsg, JoinRefusedMsg
 from farm.protocol.client import StatusReply, StatusReq
 from farm.protocol.codec import broker_codec, encode, join_in_codec
@@ -54,6 +55,8 @@ class Broker:
             got = curve.receive(link.control, 0.01)
             if got is not None:
                 message = control.decode(got[1])
+                if isinstance(message, ByeMsg):
+                    continue
                 if isinstance(message, HelloMsg):
                     reply: object = WelcomeMsg(
                         version=1, session=1, farm_name="local", software="0", role="admin", user="kim"

@@ -274,10 +274,12 @@ def test_damage_anywhere_is_survived_or_refused(
             continue
         assert bool(result.kept) == bool(problems)
         assert check_file(path).problems == []
-        invariants.check(restored(path))
+        farm = restored(path)
+        invariants.check(farm)
+        assert farm.jobs, "no empty farm is made of what cannot be read"
         mended += bool(result.kept)
         shutil.rmtree(path.parent)
-    assert mended > 8
+    assert mended >= 5
 
 
 def test_a_repair_that_was_stopped_at_its_last_step_is_finished_by_the_next(database: Path) -> None:

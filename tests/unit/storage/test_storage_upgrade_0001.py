@@ -11,6 +11,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from farm.core import invariants
@@ -20,6 +21,7 @@ from farm.core.events import CheckpointEvent
 from farm.core.rows import BulkRow, LeaseRow, ResultRow
 from farm.core.state import Farm, Settings
 from farm.storage.sqlite import SqliteStore
+from farm.transport.keyring import JoinRecord
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "databases"
 FACTS: dict[str, Any] = json.loads((FIXTURES / "schema-0001.json").read_text(encoding="utf-8"))
@@ -110,7 +112,11 @@ def test_the_first_schema_is_upgraded_with_all_it_holds(database: Path) -> None:
         check_history(store, farm)
         keys = store.keys()
         assert [(key.public[0], key.role) for key in keys] == [("p", "admin"), ("q", "agent")]
-        assert store.invites() == [b"\x00one", b"two"]
+        invites = [msgspec.msgpack.decode(raw, type=JoinRecord) for raw in store.invites()]
+        assert {(invite.role.value, invite.user, invite.pool, invite.redeemed_by) for invite in invites} == {
+            ("agent", "", "gpu", "q" * 40),
+            ("artist", "bob", "", None),
+        }
         assert store.meta("farm_id") == "f" * 32
     backup = database.with_name("farm.db.before-upgrade-from-0001")
     raw = sqlite3.connect(backup)
