@@ -6,7 +6,7 @@ import msgspec
 
 from farm.broker.admission import admit
 from farm.model.jobs import JobSpec
-from farm.model.paths import PathMapper
+from farm.model.pathmap import PathMapper
 from farm.model.roles import Role
 from farm.sdk.jobfile import check_job_here
 from tests.support.core_rig import step

@@ -182,9 +182,9 @@ def test_a_frame_that_ran_out_of_memory_is_not_overtaken_for_ever() -> None:
     assert rig.core.farm.reservations == {}
 
 
-def test_why_it_waits_names_the_memory_and_promises_no_date_until_a_node_is_kept() -> None:
+def test_why_it_waits_names_the_memory_and_promises_no_date_while_no_node_is_kept() -> None:
     rig = Rig()
-    running, node = hungry(rig)
+    running, _ = hungry(rig)
     farm, one = rig.core.farm, rig.step("J1/beauty")
     small = [pair for pair in running if pair[1].step.spec.name == "small"]
     running.remove(small[0])
@@ -199,9 +199,14 @@ def test_why_it_waits_names_the_memory_and_promises_no_date_until_a_node_is_kept
         assert answer.wait.low_us is not None
         assert answer.wait.low_us > rig.now_us
         assert answer.wait.high_us is None
-    while not farm.reservations:
+
+
+def test_why_it_waits_says_which_node_is_kept_for_it_and_when_it_may_start() -> None:
+    rig = Rig()
+    running, node = hungry(rig)
+    while not rig.core.farm.reservations:
         turn(rig, running, node)
-    answer = why(farm, one, 0, rig.now_us)
+    answer = why(rig.core.farm, rig.step("J1/beauty"), 0, rig.now_us)
     assert answer.causes[0][0].startswith("ant is kept for it")
     assert answer.wait is not None
     assert answer.wait.high_us is not None
