@@ -34,7 +34,7 @@ def check(farm: Farm) -> None:
     2. Every running unit is owed by exactly one open attempt, and no other unit by a render attempt.  Beside
        that one at most one second copy runs, of a running unit.
     3. No node is overbooked, what is free plus what attempts hold is its total, and an attempt that renders
-       has the GPUs its step asks for (no test changes how many while it runs, or shrinks a node that works).
+       has the GPUs its step asked for.
     4. The money of a node is its attempts' charges, closed ones' charges and idle, exactly.
     5. A unit that waits for anything is neither queued nor running; one that waits for nothing is not
        blocked, unless its existing files are looked at.
@@ -47,6 +47,7 @@ def check(farm: Farm) -> None:
     seconds = 0
     for attempt in farm.attempts.values():
         if attempt.kind in (AttemptKind.RENDER, AttemptKind.COPY):
+            # No test changes how many a step asks for while it runs.
             asked = attempt.step.resources.gpus
             _must(len(attempt.gpus) == asked, f"{attempt.address} has {len(attempt.gpus)} GPUs, not {asked}")
         _must(attempt.step.attempts.get(attempt.id) is attempt, f"{attempt.address} is unknown to its step")

@@ -6,13 +6,18 @@ refusals, which explanations repeat.  What may not: choosing.  ``farm.core.place
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from farm.core.openings import ENDING, Bucket
 from farm.core.state import Farm, Job, Node, Shape, Step, UnitNote
 from farm.model.failures import NODE_FAILURES_PER_STEP
+from farm.model.policy import Policy
 from farm.model.states import NodeState
 from farm.model.versions import version_ok
 
 _MISSING = object()
+#: Answers kept of which nodes have the memory a unit needs.
+_ROOMY_KEPT = 16
 
 
 def refusal(shape: Shape, node: Node) -> str:
@@ -239,10 +244,10 @@ def avoided(farm: Farm, step: Step, unit: int, node: Node) -> bool:
         if not step.node_failures and step.shape is not None and not farm.policy.sites:
             failed = sum(_able(farm, step.shape, number) for number in note.failed_on)
             return able_count(farm, step.shape) > failed
-    good = _roomy_nodes(farm, step, note)
-    if all(other is not node for other in good):
+    good = _roomy_nodes(farm, step, note).nodes
+    if node.id not in good:
         return True
-    return node.id in note.failed_on and any(other.id not in note.failed_on for other in good)
+    return node.id in note.failed_on and any(number not in note.failed_on for number in good)
 
 
 def nodes_for(farm: Farm, step: Step, unit: int) -> list[Node]:
@@ -250,12 +255,49 @@ def nodes_for(farm: Farm, step: Step, unit: int) -> list[Node]:
     note = step.notes.get(unit)
     if note is None:
         return preferred_nodes(farm, step)
-    good = _roomy_nodes(farm, step, note)
+    good = list(_roomy_nodes(farm, step, note).nodes.values())
     return [node for node in good if node.id not in note.failed_on] or good
 
 
-def _roomy_nodes(farm: Farm, step: Step, note: UnitNote) -> list[Node]:
-    """The preferred nodes with the memory the unit needs by now; the largest ones when none has it."""
+class Roomy(NamedTuple):
+    """Nodes in service with the memory a unit needs.
+
+    Attributes:
+        policy: The policy under which they were found.
+        nodes: By id, in that order.
+        most_mib: Memory of the largest one.
+    """
+
+    policy: Policy
+    nodes: dict[int, Node]
+    most_mib: int
+
+
+def _roomy_nodes(farm: Farm, step: Step, note: UnitNote) -> Roomy:
+    """The preferred nodes with the memory the unit needs by now; the largest ones when none has it.
+
+    Found once for units alike: every free node asks, and each answer looks at all nodes.
+    """
+    key = (
+        farm.live_version,
+        step.shape.id if step.shape is not None else -1,
+        step.job.project,
+        step.job.user,
+        note.ram_mib,
+        note.vram_mib,
+        *sorted(step.node_failures.items()),
+    )
+    found = farm.roomy.get(key)
+    if found is None or found.policy is not farm.policy:
+        if len(farm.roomy) >= _ROOMY_KEPT:
+            farm.roomy.clear()
+        nodes = _find_roomy(farm, step, note)
+        most_mib = max((node.facts.total.ram_mib for node in nodes), default=0)
+        found = farm.roomy[key] = Roomy(farm.policy, {node.id: node for node in nodes}, most_mib)
+    return found
+
+
+def _find_roomy(farm: Farm, step: Step, note: UnitNote) -> list[Node]:
     nodes = preferred_nodes(farm, step)
     if note.vram_mib:
         nodes = [node for node in nodes if _has_larger_gpus(step, node, note.vram_mib)] or nodes
@@ -279,8 +321,9 @@ def wanted_vram_over_mib(farm: Farm, step: Step, unit: int) -> int:
     note = step.notes.get(unit)
     if note is None or not note.vram_mib or not step.resources.gpus:
         return 0
-    larger = any(_has_larger_gpus(step, node, note.vram_mib) for node in preferred_nodes(farm, step))
-    return note.vram_mib if larger else 0
+    # If any has larger ones, the roomy nodes are among those.
+    first = next(iter(_roomy_nodes(farm, step, note).nodes.values()), None)
+    return note.vram_mib if first is not None and _has_larger_gpus(step, first, note.vram_mib) else 0
 
 
 def wanted_ram_mib(farm: Farm, step: Step, unit: int) -> int:
@@ -291,5 +334,5 @@ def wanted_ram_mib(farm: Farm, step: Step, unit: int) -> int:
     note = step.notes.get(unit)
     if note is None or not note.ram_mib:
         return 0
-    largest_mib = max((node.facts.total.ram_mib for node in _roomy_nodes(farm, step, note)), default=0)
-    return max(step.resources.ram_mib, min(note.ram_mib, largest_mib))
+    most_mib = _roomy_nodes(farm, step, note).most_mib
+    return max(step.resources.ram_mib, min(note.ram_mib, most_mib))

@@ -25,6 +25,7 @@ from farm.model.states import NodeState
 
 if TYPE_CHECKING:
     from farm.core.chunks import Hunger
+    from farm.core.match import Roomy
     from farm.core.openings import Bucket
 
 __all__ = [
@@ -230,6 +231,8 @@ class Farm:
         #: Steps that work behind them overtook since, because they fitted nowhere: (first time, last time).
         self.passed: dict[int, tuple[int, int]] = {}
         self.reservations: dict[int, Reservation] = {}
+        #: Nodes with the memory some units need, found for one and kept for the next (``farm.core.match``).
+        self.roomy: dict[tuple[object, ...], Roomy] = {}
         #: When idle nodes are next looked after (``farm.core.tail``).
         self.tail_due_us = 0
         self.shapes: dict[tuple[object, ...], Shape] = {}

@@ -7,6 +7,7 @@ import pytest
 from farm.core.outcome import DiscardCommand, LeaseCommand, StopCommand
 from farm.model.ids import attempt_folder
 from farm.model.reports import DONE, RELEASED, UnitReport
+from farm.model.resources import Resources
 from farm.model.states import AttemptKind
 from tests.support.core_rig import Rig, step
 
@@ -246,6 +247,21 @@ def test_a_kept_file_is_adopted_under_a_new_attempt_while_its_frame_is_queued() 
     rig.done(adopt)
     assert rig.results()[0].reason == "files kept from a lost attempt, verified"
     assert rig.step("J1/beauty").done_timed == 0, "it tells nothing of how long a frame takes"
+
+
+def test_what_is_adopted_needs_neither_disk_nor_tokens_of_a_node_that_has_none_left() -> None:
+    rig = Rig()
+    node = rig.join(cores=4, disk_mib=4_000, tokens={"fx-card": 1})
+    need = Resources(cores=1, disk_mib=4_000, tokens={"fx-card": 1})
+    rig.submit(step(frames="1", out=True, resources=need))
+    lost = rig.lease()
+    rig.wait(61)
+    assert rig.join(cores=4, disk_mib=4_000, tokens={"fx-card": 1}) == node
+    rig.submit(step("other", "1", resources=need), priority=90)
+    assert rig.lease().step.spec.name == "other", "it has the disk and the card now"
+    (adopt,) = offer(rig, lost, 0)
+    assert adopt.kind == AttemptKind.ADOPT
+    assert (rig.node(node).disk_free, rig.node(node).tokens_free) == (0, {"fx-card": 0})
 
 
 def test_the_offer_twice_neither_leases_twice_nor_deletes_what_is_being_adopted() -> None:
