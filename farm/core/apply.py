@@ -74,6 +74,8 @@ def apply_job(farm: Farm, row: JobRow, spec: JobSpec | None = None) -> None:
         farm.share_origin_us = row.submitted_us
     shares.join_accounts(farm, job)
     farm.jobs[row.id] = job
+    if job.scouting:
+        farm.scouting[job.id] = job
     farm.next_job = max(farm.next_job, row.id + 1)
     if row.token:
         farm.tokens[token_key(row.user, row.token)] = row.id
@@ -182,6 +184,7 @@ def apply_job_state(farm: Farm, row: JobStateRow) -> None:
         _note_start(farm, job)
     elif row.what == "scout":
         job.scouting = False
+        farm.scouting.pop(job.id, None)
     elif row.what == "paused":
         job.paused = row.new == "paused"
         job.paused_by = row.who if job.paused else ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from farm.core import edit, meter, nodelife, openings, reserve, rollout
+from farm.core import edit, meter, nodelife, openings, reserve, rollout, scout
 from farm.core.apply import QUEUED
 from farm.core.apply_nodes import apply_node
 from farm.core.dependencies import move, settle
@@ -169,6 +169,7 @@ def on_tick(farm: Farm, event: TickEvent, out: Outcome) -> None:
         if not any(step.parked.values()):
             del due.parked[step.id]
     edit.wake(farm, now_us, out)
+    scout.look(farm, now_us, out)
     rollout.step(farm, now_us, out)
     reserve.review(farm, now_us, out)
 

@@ -15,6 +15,10 @@ from farm.model.money import usd_text
 
 #: Who pauses a job when its scout frames are done.
 SCOUT = "scout"
+#: How often jobs that scout are looked at though nothing of theirs changed.
+LOOK_US = 5_000_000
+#: Units looked at along a chain of needs.
+CHAIN_MOST = 2_000
 
 
 def review(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
@@ -42,6 +46,14 @@ def review(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
         apply_job_state(farm, pause)
 
 
+def look(farm: Farm, now_us: int, out: Outcome) -> None:
+    """Now and then: whether scout frames have come to wait for ever, by what happened to other jobs."""
+    if farm.scouting and now_us >= farm.scouts_due_us:
+        farm.scouts_due_us = now_us + LOOK_US
+        for job in list(farm.scouting.values()):
+            review(farm, job, now_us, out)
+
+
 def _busy(step: Step) -> bool:
     """Whether a scout frame (or a step without frames) can still come to something by itself."""
     if step.frames is None:
@@ -60,12 +72,27 @@ def _hopeless(step: Step, unit: int) -> bool:
 
     It may never come, so somebody is asked instead of holding the job back for it.
     """
-    if step.state[unit] != BLOCKED or not step.counts[QUEUED]:
-        return False
-    for edge in step.needs:
-        there = edge.need_unit(unit) if edge.by_frame else None
-        if not edge.met_for(unit) and (edge.fails_at(there) if there is not None else edge.lost()):
-            return True
+    return step.state[unit] == BLOCKED and bool(step.counts[QUEUED]) and _has_no_hope(step, unit)
+
+
+def _has_no_hope(step: Step, unit: int) -> bool:
+    """Whether a blocked unit waits, itself or through what it waits for, for what failed or was canceled."""
+    looked: set[tuple[int, int]] = set()
+    waiting = [(step, unit)]
+    while waiting and len(looked) < CHAIN_MOST:
+        here, at = waiting.pop()
+        if (here.id, at) in looked:
+            continue
+        looked.add((here.id, at))
+        for edge in here.needs:
+            if edge.met_for(at):
+                continue
+            need = edge.need
+            there = edge.need_unit(at) if edge.by_frame else need.state.find(BLOCKED)
+            if edge.fails_at(there) if edge.by_frame and there is not None else edge.lost():
+                return True
+            if there is not None and there >= 0 and need.state[there] == BLOCKED:
+                waiting.append((need, there))
     return False
 
 

@@ -237,6 +237,7 @@ def forget(farm: Farm, job: Job, at_us: int) -> None:
         farm.starts = [entry for entry in farm.starts if entry[1] != job.id]
     leave_accounts(farm, job, at_us)
     del farm.jobs[job.id]
+    farm.scouting.pop(job.id, None)
 
 
 def _forget_step(farm: Farm, step: Step) -> None:

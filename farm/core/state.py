@@ -215,6 +215,9 @@ class Farm:
         self.fresh: dict[int, Shape] = {}
         self.unable: dict[int, Shape] = {}
         self.unable_version = -1
+        #: Jobs that render scout frames first, by number; when they are looked at next.
+        self.scouting: dict[int, Job] = {}
+        self.scouts_due_us = 0
         #: Steps that found too few tokens (or too small a cap) while others took of them: (first, last time).
         self.outbid: dict[int, tuple[int, int]] = {}
         self.policy = Policy()

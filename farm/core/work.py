@@ -4,8 +4,8 @@ What belongs here: the data and the small operations that keep fields of one obj
 decisions, and anything of nodes.  What steps wait for is in ``farm.core.needs``, what runs in
 ``farm.core.attempts``.  ``farm.core.state`` puts it together with the nodes; import from there.
 
-Long because a step's fields and the few operations that keep its units' map, sums, cursor and sequence agreeing
-cannot be read apart from each other.
+Long because a step's fields and the few operations that keep its units' map, sums, cursor and sequence
+agreeing cannot be read apart from each other.
 """
 
 from __future__ import annotations

@@ -686,3 +686,17 @@ def test_what_no_node_can_take_is_set_by_force_and_the_answer_warns() -> None:
 def test_a_farm_without_nodes_refuses_no_needs() -> None:
     rig = farm(nodes=0)
     assert "warning: " not in edit(rig, "J1/beauty", resources__gpus=4).message
+
+
+def test_scout_frames_that_wait_for_ever_through_others_do_not_hold_the_job() -> None:
+    rig = Rig()
+    rig.join("a", 4)
+    by_frame = {"frames": True}
+    rig.submit(step("sim", "1-5"), step("fx", "1-5", after=(AfterSpec(step="sim", **by_frame),)))
+    rig.act("cancel", "J1/sim/3")
+    rig.submit(step("beauty", "1-5", after=(AfterSpec(step="fx", job="J1", **by_frame),)), scout=1)
+    for _ in range(3):
+        for lease in rig.dispatch():
+            rig.done(lease)
+    rig.wait(1.0, 1)
+    assert rig.job(2).paused_by == "scout"
