@@ -95,21 +95,23 @@ class Routes:
     def take(self, routing_id: bytes, body: bytes, key: str) -> None:
         """Takes one message from a connection; never raises for what a peer did wrong."""
         s = self._s
-        entry = self._lookup(key)
-        if entry is None or entry.revoked:
-            s.outbound.reply(routing_id, RefusedMsg("denied", *REVOKED))
-            s.drop(routing_id)
-            return
+        session = s.sessions.get(routing_id)
+        # A session whose key was revoked is gone, so who has one with this key need not be looked up.
+        if session is None or session.key != key:
+            entry = self._lookup(key)
+            if entry is None or entry.revoked:
+                s.outbound.reply(routing_id, RefusedMsg("denied", *REVOKED))
+                s.drop(routing_id)
+                return
         try:
             message = self._decode(body)
         except PeerError as error:
-            log.warning("bad-message key=%s reason=%s", entry.label or entry.key_id, error.message)
+            log.warning("bad-message key=%s reason=%s", self._called(key), error.message)
             s.outbound.reply(routing_id, RefusedMsg(error.code, error.message))
             return
         if type(message) is HelloMsg:
             self._hello(routing_id, key, message)
             return
-        session = s.sessions.get(routing_id)
         if session is None or session.key != key:
             s.outbound.reply(routing_id, RehelloMsg())
         elif session.node_id:
@@ -129,6 +131,11 @@ class Routes:
             self._request(session, message)
         elif type(message) is ByeMsg:
             s.drop(routing_id)
+
+    def _called(self, key: str) -> str:
+        """How logs name a key."""
+        entry = self._lookup(key)
+        return (entry.label or str(entry.key_id)) if entry is not None else "unknown"
 
     def _guarded(self, session: BrokerSession, work: Callable[[], None]) -> None:
         """Does what an agent's message asks; one that cannot be taken ends its session, and nothing else.
