@@ -171,7 +171,7 @@ def test_agents_join_by_token_from_another_home(new_house: Callable[..., Farmhou
         far.signal(signal.SIGTERM)
         code = far.wait()
     assert code == 0
-    assert {row.state for row in house.nodes()} == {"offline"}
+    eventually(lambda: {row.state for row in house.nodes()} == {"offline"}, "both said goodbye")
 
     # From now on its key is enough; the same nodes come back.
     numbers = {row.name: row.node for row in house.nodes()}

@@ -164,15 +164,16 @@ def test_send_signal_reaches_the_first_process_alone(hand: Farmhand) -> None:
     handle = hand.python(
         """
         import os, signal, sys, time
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
         if os.fork() == 0:
-            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
             time.sleep(600)
-        signal.signal(signal.SIGUSR1, lambda *_: sys.exit(0 if os.waitpid(-1, os.WNOHANG)[0] == 0 else 1))
         print("ready", flush=True)
-        while True: time.sleep(600)
+        signal.sigwait({signal.SIGUSR1})
+        sys.exit(0 if os.waitpid(-1, os.WNOHANG)[0] == 0 else 1)
         """
     )
-    eventually(lambda: "ready" in hand.text(), "the handler is set")
+    eventually(lambda: "ready" in hand.text(), "it waits for the signal")
     assert handle.wait(0) is None
     handle.send_signal(signal.SIGUSR1)
     facts = handle.wait(20)
