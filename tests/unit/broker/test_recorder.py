@@ -14,6 +14,7 @@ from farm.core.events import ActEvent, TickEvent
 from farm.model.errors import CallError, IllegalMove, StorageError, UnknownName
 from farm.protocol.client import RecordingRow, RecordReq
 from farm.sim.replay import Replay
+from tests.support.real import require
 
 
 class Rig:
@@ -87,9 +88,9 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     assert rig.handle == rig.core.handle
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.allow_log("recording-failed")
 def test_a_full_disk_ends_the_recording_and_not_the_farm(tmp_path: Path) -> None:
+    require(Path("/dev/full").exists(), "/dev/full")
     rig = Rig(tmp_path)
     rig.ask("start", "night")
     rig.recorder._file.close()  # type: ignore[union-attr]
