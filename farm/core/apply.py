@@ -35,6 +35,8 @@ from farm.model.states import AttemptKind, NodeState, UnitState
 
 BLOCKED, QUEUED, RUNNING, DONE, FAILED, SKIPPED, CANCELED = (state.value for state in UnitState)
 _VERIFY = AttemptKind.VERIFY
+_NO_TOKENS: dict[str, int] = {}
+_NO_LIMITS: tuple[tuple[str, int], ...] = ()
 _RENDER = AttemptKind.RENDER
 _COPY = AttemptKind.COPY
 _KINDS = tuple(AttemptKind)
@@ -264,25 +266,26 @@ def apply_lease(farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None)
         row: The lease.
         units: What ``row.units`` says, when the caller has it.
     """
-    step, node = farm.steps[row.step_id], farm.nodes[row.node_id]
-    meter.advance(node, row.at_us)
+    node, at_us = farm.nodes[row.node_id], row.at_us
+    meter.advance(node, at_us)
     attempt = reopen(farm, row, units)
+    step, kind = attempt.step, attempt.kind
     step.dirty = True
-    step.last_us = row.at_us
-    if attempt.kind is not _VERIFY:
-        shares.charge_lease(farm, attempt, len(attempt.units), row.at_us)
-    if attempt.kind is _VERIFY:
+    step.last_us = at_us
+    if kind is _VERIFY:
         attempt.verify = farm.verify.get(row.gang)
         if attempt.verify is not None:
             attempt.verify.leased = True
-    elif attempt.kind is _COPY:
+        return attempt
+    shares.charge_lease(farm, attempt, at_us)
+    if kind is _COPY:
         # Its unit runs already, and stays owed by the attempt that had it first.
         step.copies[attempt.units[0]] = attempt
-    else:
-        for unit in attempt.open:
-            step.set_state(unit, RUNNING)
-        if not step.job.started_us:
-            step.job.started_us = row.at_us
+        return attempt
+    for unit in attempt.open:
+        step.set_state(unit, RUNNING)
+    if not step.job.started_us:
+        step.job.started_us = at_us
     return attempt
 
 
@@ -311,35 +314,54 @@ def reopen(
     number, step, node = row.id, farm.steps[row.step_id], farm.nodes[row.node_id]
     if units is None:
         units = units_of(row.units)
-    attempt = Attempt(number, row.no, row.nonce, _KINDS[row.kind], step, node, units)
-    attempt.cores = row.cores
-    attempt.ram_mib = row.ram_mib
-    attempt.share_ppm = row.share_ppm
+    kind, cores, ram_mib = _KINDS[row.kind], row.cores, row.ram_mib
+    disk_mib, tokens, limits = 0, _NO_TOKENS, _NO_LIMITS
+    if held is not None:
+        disk_mib, tokens, limits = held.disk_mib, held.tokens, held.limits
+    elif kind is not _VERIFY:
+        limits = step.limits
+        if kind is _RENDER or kind is _COPY:
+            # What is adopted was rendered already: it is only moved to its place.
+            need = step.resources
+            disk_mib, tokens = need.disk_mib, need.tokens
+    attempt = Attempt(
+        number,
+        row.no,
+        row.nonce,
+        kind,
+        step,
+        node,
+        units,
+        {units[0]: None} if len(units) == 1 else dict.fromkeys(units),
+        cores,
+        ram_mib,
+        row.share_ppm,
+        row.at_us,
+        disk_mib,
+        tokens,
+        limits,
+    )
     if row.gpus:
         attempt.gpus = tuple(int(index) for index in row.gpus.split(","))
         node.gpus_free = [index for index in node.gpus_free if index not in attempt.gpus]
-    attempt.started_us = row.at_us
-    node.cores_free -= row.cores
-    node.ram_free -= row.ram_mib
-    if held is not None:
-        attempt.disk_mib, attempt.tokens, attempt.limits = held.disk_mib, held.tokens, held.limits
-    elif attempt.kind is not _VERIFY:
-        attempt.limits, need = step.limits, step.resources
-        if attempt.kind is _RENDER or attempt.kind is _COPY:
-            # What is adopted was rendered already: it is only moved to its place.
-            attempt.disk_mib, attempt.tokens = need.disk_mib, need.tokens
-    if attempt.disk_mib:
-        node.disk_free -= attempt.disk_mib
-    if attempt.tokens:
-        for name, count in attempt.tokens.items():
+    node.cores_free -= cores
+    node.ram_free -= ram_mib
+    if disk_mib:
+        node.disk_free -= disk_mib
+    if tokens:
+        for name, count in tokens.items():
             node.tokens_free[name] = node.tokens_free.get(name, 0) - count
     node.attempts[number] = farm.attempts[number] = step.attempts[number] = attempt
-    shares.hold(farm, attempt)
+    job = step.job
+    job.cores += cores
+    job.holder.cores += cores
+    if limits:
+        shares.take_limits(farm, attempt)
     openings.settle(farm, node)
     if number >= farm.next_attempt:
         farm.next_attempt = number + 1
-    if row.no > step.attempt_no:
-        step.attempt_no = row.no
+    if attempt.no > step.attempt_no:
+        step.attempt_no = attempt.no
     return attempt
 
 
@@ -365,9 +387,11 @@ def drop_from_attempts(step: Step, units: Iterable[int]) -> None:
     for attempt in step.attempts.values():
         if attempt.kind is _VERIFY:
             continue
-        for unit in [unit for unit in attempt.open if unit in moved]:
-            del attempt.open[unit]
-            attempt.dropped.add(unit)
+        taken = [unit for unit in attempt.open if unit in moved]
+        if taken:
+            for unit in taken:
+                del attempt.open[unit]
+            attempt.dropped |= frozenset(taken)
             attempt.wasted = True
             step.dropping[attempt.id] = attempt
     if step.copies:

@@ -27,29 +27,30 @@ RAM_LEAST_MIB = 512
 def apply_result(farm: Farm, row: ResultRow) -> None:
     """Settles one unit of an attempt and, with ``closes``, the attempt."""
     attempt = farm.attempts[row.attempt_id]
-    step, unit, new = attempt.step, row.unit, row.new
-    step.last_us = row.at_us
+    step, kind, unit, new, at_us = attempt.step, attempt.kind, row.unit, row.new, row.at_us
+    step.last_us = at_us
     step.dirty = True
     if unit >= 0:
         attempt.open.pop(unit, None)
-        if attempt.kind is _VERIFY and row.old == RUNNING and new != RUNNING:
+        if kind is _VERIFY and row.old == RUNNING and new != RUNNING:
             drop_from_attempts(step, (unit,))
         if new != row.old:
             step.set_state(unit, new)
         job = step.job
         if job.ended_us or not job.open_units:
-            job.note_end(row.at_us)
+            job.note_end(at_us)
         if new == DONE:
-            if attempt.kind is _RENDER or attempt.kind is _COPY:
-                attempt.useful_us += row.elapsed_us
+            if kind is _RENDER or kind is _COPY:
+                node, elapsed_us = attempt.node, row.elapsed_us
+                attempt.useful_us += elapsed_us
                 step.done_timed += 1
-                step.busy_us += row.elapsed_us
-                note_done(step, attempt.node, unit, row.elapsed_us)
-                if attempt.node.blame:
-                    attempt.node.blame.clear()
+                step.busy_us += elapsed_us
+                note_done(step, node, unit, elapsed_us)
+                if node.blame:
+                    node.blame.clear()
             if step.notes:
                 step.notes.pop(unit, None)
-        elif attempt.kind is not _VERIFY or row.failure:
+        elif kind is not _VERIFY or row.failure:
             attempt.wasted = True
             note_failure(farm, step, unit, attempt, row)
         if step.copies:
@@ -72,7 +73,7 @@ def _settle_copy(step: Step, attempt: Attempt, unit: int, new: int) -> None:
         # Not needed any more; it may still be rendering until it is closed.
         step.copy_waits.pop(unit, None)
         copy.open.pop(unit, None)
-        copy.dropped.add(unit)
+        copy.dropped |= {unit}
         copy.wasted = True
         step.dropping[copy.id] = copy
 
@@ -132,16 +133,17 @@ def _used_vram_mib(attempt: Attempt) -> int:
 
 def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
     """Ends an attempt: the meter is cut, resources return, parked units wake."""
-    node, step, number = attempt.node, attempt.step, attempt.id
+    node, step, number, at_us = attempt.node, attempt.step, attempt.id, row.at_us
     if attempt.kind is _RENDER and not attempt.wasted:
-        note_chunk(attempt, row.at_us)
+        note_chunk(step.pace, at_us - attempt.started_us - attempt.useful_us, node.speed)
+    if at_us > node.metered_us:
+        meter.advance(node, at_us)
     charge_nano, waste_nano = row.charge_nano, row.waste_nano
-    if row.at_us > node.metered_us:
-        meter.advance(node, row.at_us)
-    node.waste_nano += waste_nano
     attempt.charge_nano = charge_nano
     step.spend_nano += charge_nano
-    step.waste_nano += waste_nano
+    if waste_nano:
+        node.waste_nano += waste_nano
+        step.waste_nano += waste_nano
     del node.attempts[number], farm.attempts[number], step.attempts[number]
     node.cores_free += attempt.cores
     node.ram_free += attempt.ram_mib
@@ -150,8 +152,12 @@ def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
     if attempt.tokens:
         for name, count in attempt.tokens.items():
             node.tokens_free[name] += count
-    shares.settle_lease(farm, attempt, row.at_us)
-    shares.release(farm, attempt)
+    shares.settle_lease(farm, attempt, at_us)
+    job = step.job
+    job.cores -= attempt.cores
+    job.holder.cores -= attempt.cores
+    if attempt.limits or job.capped or job.holder.capped:
+        shares.release(farm, attempt)
     if attempt.gpus:
         node.gpus_free = sorted({*node.gpus_free, *attempt.gpus})
     openings.settle(farm, node)

@@ -15,82 +15,46 @@ if TYPE_CHECKING:
     from farm.core.state import Node
     from farm.core.work import Step
 
-#: Shared by all attempts that hold none: never written to.
-_NO_TOKENS: dict[str, int] = {}
 _NOTHING: frozenset[int] = frozenset()
 
 
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """Units leased to a node.  ``open`` are those it still owes a result for.
 
     ``dropped`` units were taken from it (cancelled, rendered again elsewhere) but may still be rendering
     there: they are parked in the step until the attempt is closed.
+
+    A struct because one is made at every lease, and what most of them never need costs nothing to set.
     """
 
-    __slots__ = (
-        "asked_back",
-        "charge_nano",
-        "charged",
-        "cores",
-        "disk_mib",
-        "dropped",
-        "gpus",
-        "id",
-        "kind",
-        "limits",
-        "no",
-        "node",
-        "nonce",
-        "open",
-        "ram_mib",
-        "rate",
-        "share_ppm",
-        "started_us",
-        "step",
-        "tokens",
-        "units",
-        "useful_us",
-        "verify",
-        "wasted",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        no: int,
-        nonce: int,
-        kind: AttemptKind,
-        step: Step,
-        node: Node,
-        units: tuple[int, ...],
-    ) -> None:
-        self.id = number
-        self.no = no
-        self.nonce = nonce
-        self.kind = kind
-        self.step = step
-        self.node = node
-        self.open = dict.fromkeys(units)
-        self.dropped: set[int] = set()
-        self.units = units
-        self.cores = 0
-        self.ram_mib = 0
-        self.disk_mib = 0
-        self.tokens: dict[str, int] = _NO_TOKENS
-        self.limits: tuple[tuple[str, int], ...] = ()
-        #: Core-ppm it holds, core-milliseconds charged to the accounts at the lease.
-        self.rate = 0
-        self.charged = 0
-        self.gpus: tuple[int, ...] = ()
-        self.share_ppm = 1
-        self.charge_nano = 0
-        self.started_us = 0
-        self.useful_us = 0
-        self.wasted = False
-        #: Units its agent was asked to give back unless begun (not stored: after a restart it may be asked
-        #: again).
-        self.asked_back: frozenset[int] = _NOTHING
-        self.verify: VerifyRequest | None = None
+    id: int
+    no: int
+    nonce: int
+    kind: AttemptKind
+    step: Step
+    node: Node
+    units: tuple[int, ...]
+    open: dict[int, None]
+    cores: int
+    ram_mib: int
+    share_ppm: int
+    started_us: int
+    disk_mib: int
+    #: Its step's, or a checkpoint's: never written to.
+    tokens: dict[str, int]
+    limits: tuple[tuple[str, int], ...]
+    gpus: tuple[int, ...] = ()
+    #: Core-ppm it holds, core-milliseconds charged to the accounts at the lease.
+    rate: int = 0
+    charged: int = 0
+    charge_nano: int = 0
+    useful_us: int = 0
+    wasted: bool = False
+    dropped: frozenset[int] = _NOTHING
+    #: Units its agent was asked to give back unless begun (not stored: after a restart it may be asked
+    #: again).
+    asked_back: frozenset[int] = _NOTHING
+    verify: VerifyRequest | None = None
 
     @property
     def user(self) -> str:

@@ -389,7 +389,7 @@ def _load_extra(farm: Farm, extra: _FarmExtra) -> None:
         # The units are in the maps already: open the attempt without moving them.
         attempt = apply.reopen(farm, entry.lease, held=entry)
         attempt.open = dict.fromkeys(entry.open)
-        attempt.dropped = set(entry.dropped)
+        attempt.dropped = frozenset(entry.dropped)
         if attempt.dropped:
             attempt.step.dropping[attempt.id] = attempt
         attempt.useful_us, attempt.wasted = entry.useful_us, entry.wasted

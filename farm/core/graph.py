@@ -69,8 +69,6 @@ def _entry(value: Any, refer: Any) -> Entry:
         return "bytearray", "", (), [bytes(value)]
     if kind is array:
         return "array", value.typecode, (), [value.tobytes()]
-    if kind is array:
-        return "array", "", (), [value.typecode, list(value)]
     if kind is dict:
         return "dict", "", (), [refer(part) for pair in value.items() for part in pair]
     if kind in _CONTAINERS:
@@ -80,7 +78,7 @@ def _entry(value: Any, refer: Any) -> Entry:
         raise TypeError(f"a {name} cannot be recorded")
     if isinstance(value, Enum):
         return "enum", name, (), [value.value]
-    if isinstance(value, msgspec.Struct):
+    if isinstance(value, msgspec.Struct) and kind.__struct_config__.frozen:
         # A default that is left out comes back as the very default: msgspec leaves it out of JSON only then.
         kept = [(field, getattr(value, field)) for field in kind.__struct_fields__]
         plain = _defaults(kind)
@@ -102,6 +100,8 @@ def _defaults(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def _attributes(value: object) -> list[str]:
+    if isinstance(value, msgspec.Struct):
+        return list(value.__struct_fields__)
     names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     return names + list(getattr(value, "__dict__", ()))
 
@@ -121,7 +121,10 @@ def read_graph(entries: list[Entry]) -> Any:
                 built[number] = {"list": list, "set": set, "dict": dict}[kind]()
             elif kind == "object":
                 known = _class(name)
-                built[number] = known.__new__(known)
+                if issubclass(known, msgspec.Struct):
+                    built[number] = known(**dict.fromkeys(known.__struct_fields__))  # filled below
+                else:
+                    built[number] = known.__new__(known)
         for number in range(len(entries)):
             _build(number, entries, built)
         for number, entry in enumerate(entries):
@@ -158,8 +161,6 @@ def _build(number: int, entries: list[Entry], built: dict[int, Any]) -> Any:
         made = bytearray(values[0])
     elif kind == "array":
         made = array(name, values[0])
-    elif kind == "array":
-        made = array(values[0], values[1])
     elif kind == "enum":
         made = _class(name)(values[0])
     else:
@@ -188,5 +189,6 @@ def _fill(made: Any, entry: Entry, built: dict[int, Any]) -> None:
     elif kind == "dict":
         made.update(zip(parts[::2], parts[1::2], strict=True))
     else:
+        write = setattr if isinstance(made, msgspec.Struct) else object.__setattr__
         for name, part in zip(names, parts, strict=True):
-            object.__setattr__(made, name, part)
+            write(made, name, part)

@@ -38,10 +38,10 @@ def next_rate_us(node: Node) -> int | None:
 
 def advance(node: Node, now_us: int) -> None:
     """Charges the time since the last cut to the node's attempts, the rest to idle."""
-    since_us = node.metered_us
-    if not node.meter_on or now_us <= since_us:
+    if now_us <= node.metered_us or not node.meter_on:
         return
     if node.settings.rates:
+        since_us = node.metered_us
         for entry in node.settings.rates:
             if since_us < entry.from_us <= now_us:
                 _charge(node, entry.from_us)

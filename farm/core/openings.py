@@ -72,6 +72,13 @@ def settle(farm: Farm, node: Node) -> None:
         if bucket is not None:
             _leave(farm, node, bucket)
         return
+    if bucket is None and not node.attempts:
+        # A node that ended its only attempt, as most do: as a rule others of its class are idle too.
+        home = node.klass.home
+        if home is not None and home.nodes:
+            home.nodes[node.id] = node
+            node.bucket = home
+            return
     key = vector(node)
     if bucket is not None:
         if bucket.key == key:
@@ -81,6 +88,8 @@ def settle(farm: Farm, node: Node) -> None:
     if found is None:
         found = farm.empty_buckets.pop(key, None) or Bucket(key, node.klass)
         farm.buckets[key] = found
+        if not node.attempts:
+            node.klass.home = found
     found.nodes[node.id] = node
     node.bucket = found
 

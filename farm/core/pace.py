@@ -182,16 +182,18 @@ def speed_of(frames: float, total: float) -> float:
     return min(_FASTEST, max(_SLOWEST, (_PRIOR_FRAMES + frames) / (_PRIOR_FRAMES + total)))
 
 
-def note_chunk(attempt: Attempt, at_us: int) -> None:
-    """An attempt ended of which every unit got done: what its units did not take was start-up."""
-    pace = attempt.step.pace
-    start_us = (at_us - attempt.started_us - attempt.useful_us) * attempt.node.speed
+def note_chunk(pace: Pace, over_us: int, speed: float) -> None:
+    """An attempt ended of which every unit got done: the time they did not take was its start-up."""
+    start_us = over_us * speed
     if start_us < 0.0:
         return
-    if pace.starts >= 3:
-        start_us = min(start_us, 4.0 * pace.start_us + 1_000_000.0)
-    pace.starts += 1
-    pace.start_us += (start_us - pace.start_us) / min(pace.starts, _STARTS_REMEMBERED)
+    starts, mean_us = pace.starts, pace.start_us
+    if starts >= 3 and start_us > 4.0 * mean_us + 1_000_000.0:
+        start_us = 4.0 * mean_us + 1_000_000.0
+    pace.starts = starts = starts + 1
+    pace.start_us = mean_us + (start_us - mean_us) / (
+        starts if starts < _STARTS_REMEMBERED else _STARTS_REMEMBERED
+    )
 
 
 # ---------------------------------------------------------------- expectations

@@ -41,6 +41,7 @@ _RENDER = AttemptKind.RENDER
 _COPY = AttemptKind.COPY
 _LOST, _OFFLINE = NodeState.LOST, NodeState.OFFLINE
 _DONE = reports.DONE
+_RENDERED, _RENDERED_NONE = "rendered and verified", "rendered; no files expected"
 #: Largest figure of an agent that is believed; a wilder one would not fit the store.
 _MOST = (1 << 53) - 1
 
@@ -56,11 +57,13 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     if attempt is None or attempt.nonce != event.nonce or attempt.node.id != event.node_id:
         _stale(farm, event, out)
         return
-    step = attempt.step
-    last = len(event.units) - 1
-    closed_by_row = False
-    for index, report in enumerate(event.units):
-        if report.unit not in attempt.open:
+    step, owed, closed = attempt.step, attempt.open, event.closed
+    left = len(event.units)
+    #: Whether the row of a unit, the last one, closes the attempt.
+    closing = False
+    for report in event.units:
+        left -= 1
+        if report.unit not in owed:
             reason = "the unit was taken from this attempt"
             unit = _clip(report.unit)
             out.rows.append(StaleRow(farm.next_seq(), attempt.id, unit, event.node_id, now_us, reason))
@@ -68,12 +71,11 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
         if attempt.kind is _VERIFY and report.outcome not in (reports.DONE, reports.FAILED):
             # Given back unlooked at: it stays owed, so that the request goes to another node.
             continue
-        closing = event.closed and index == last and len(attempt.open) == 1
-        closed_by_row = closed_by_row or closing
+        closing = closed and not left and len(owed) == 1
         _settle_unit(farm, attempt, report, now_us, closing, out)
-    if event.closed and not closed_by_row:
+    if closed and not closing:
         # Counted as a loss: an agent that does this again and again must not keep a frame for ever.
-        failure = FailureClass.LOST.value if attempt.open and attempt.kind is not _VERIFY else ""
+        failure = FailureClass.LOST.value if owed and attempt.kind is not _VERIFY else ""
         end_attempt(farm, attempt, now_us, failure, "the agent ended the attempt without a result", out)
     counts, job = step.counts, step.job
     satisfied = counts[DONE] + counts[SKIPPED] + step.left_out == step.units
@@ -107,43 +109,32 @@ def _checked(step: Step, report: UnitReport) -> UnitReport:
 def _settle_unit(
     farm: Farm, attempt: Attempt, report: UnitReport, now_us: int, closing: bool, out: Outcome
 ) -> None:
-    step, unit = attempt.step, report.unit
+    step, unit, kind = attempt.step, report.unit, attempt.kind
     elapsed_us, ram_mib = report.elapsed_us, report.ram_mib
     if report.files or not (0 <= elapsed_us <= _MOST and 0 <= ram_mib <= _MOST):
         report = _checked(step, report)
         elapsed_us, ram_mib = report.elapsed_us, report.ram_mib
-    outcome = report.outcome
     old = step.state[unit]
-    failure, reason = "", report.reason
     copy = step.copies.get(unit) if step.copies else None
-    if attempt.kind is _VERIFY:
-        new, failure = _verified_state(attempt, unit, report)
-        reason = reason or (_done_reason(attempt, report) if new == DONE else "")
-    elif copy is attempt:
-        new = old
-        failure, reason = _end_of_copy(report)
-    elif outcome == _DONE:
-        new = DONE
-        if not reason:
-            plain = attempt.kind is _RENDER and not report.files
-            reason = "rendered; no files expected" if plain else _done_reason(attempt, report)
-    elif outcome == reports.FAILED:
-        failure = _class_word(report.failure)
-        new = next_state(step, unit, FailureClass(failure))
+    # As a rule an attempt that is the only one of its unit got it done, and nothing else is to be thought of.
+    plain = report.outcome == _DONE and copy is None and kind is not _VERIFY
+    if plain:
+        new, failure = DONE, ""
+        if kind is _RENDER:
+            reason = report.reason or (_RENDERED if report.files else _RENDERED_NONE)
+        else:
+            reason = report.reason or _done_reason(attempt, report)
     else:
-        new = QUEUED
-        failure = report.failure if report.failure in (FailureClass.LOST, FailureClass.PREEMPTED) else ""
-        if failure == FailureClass.LOST:
-            new = next_state(step, unit, FailureClass.LOST)
-        reason = reason or "given back unrendered"
-    if copy is not None and copy is not attempt and new != DONE and attempt.kind is not _VERIFY:
-        new, reason = old, f"{reason}; goes on in its second copy on {copy.node.name}"
+        new, failure, reason = _judged(attempt, report, old, copy)
     charge = waste = 0
     if closing:
-        if new != DONE and (attempt.kind is not _VERIFY or failure):
+        if new != DONE and (kind is not _VERIFY or failure):
             attempt.wasted = True
-        useful_us = elapsed_us if new == DONE and attempt.kind in (_RENDER, _COPY) else 0
-        charge, waste = _final_charge(attempt, now_us, useful_us)
+        meter.advance(attempt.node, now_us)
+        charge = attempt.charge_nano
+        if attempt.wasted:
+            useful_us = elapsed_us if new == DONE and (kind is _RENDER or kind is _COPY) else 0
+            waste = _final_waste(attempt, useful_us)
     farm.seq = seq = farm.seq + 1
     row = ResultRow(
         seq,
@@ -164,16 +155,16 @@ def _settle_unit(
         charge,
         waste,
     )
-    if attempt.kind is _VERIFY and old == RUNNING and new == DONE:
+    if not plain and kind is _VERIFY and old == RUNNING and new == DONE:
         stop_units(step, (unit,), "its files are there and good", out)
     out.rows.append(row)
     apply_result(farm, row)
-    if new == DONE and outcome == _DONE and step.asks:
+    if step.asks and new == DONE and report.outcome == _DONE:
         # Before the attempt is closed: else a frame that waits would take its place.
         learn_spec(farm, step, unit, report.files, out)
     if step.spec_holder is not None:
         review_holder(farm, step, out)
-    if copy is not None and copy is not attempt and attempt.kind is not _VERIFY:
+    if copy is not None and copy is not attempt and kind is not _VERIFY:
         if new == DONE:
             reason = f"the first attempt on {attempt.node.name} was faster"
             out.commands.append(StopCommand(copy.node.id, copy.id, reason, ()))
@@ -181,12 +172,41 @@ def _settle_unit(
             take_over(farm, copy, out)
     if closing and (attempt.verify is not None or step.waiting or step.spec_holder is not None):
         _after_close(farm, attempt, now_us, out)
-    if failure and copy is attempt:
+    if not failure:
+        return
+    if copy is attempt:
         # Of a second copy only what it says of its node: the unit itself goes on.
         if RULES[FailureClass(failure)].drains_node and attempt.node.enabled:
             drain_node(farm, attempt.node, f"drained by the farm: {reason}", "farm", now_us, out)
-    elif failure and attempt.kind is not _VERIFY:
+    elif kind is not _VERIFY:
         _consequences(farm, attempt, unit, FailureClass(failure), reason, now_us, out)
+
+
+def _judged(attempt: Attempt, report: UnitReport, old: int, copy: Attempt | None) -> tuple[int, str, str]:
+    """Where a unit goes whose result is not plainly "done", with the failure and the reason."""
+    step, unit, kind, outcome = attempt.step, report.unit, attempt.kind, report.outcome
+    failure, reason = "", report.reason
+    if kind is _VERIFY:
+        new, failure = _verified_state(attempt, unit, report)
+        reason = reason or (_done_reason(attempt, report) if new == DONE else "")
+    elif copy is attempt:
+        new = old
+        failure, reason = _end_of_copy(report)
+    elif outcome == _DONE:
+        new = DONE
+        reason = reason or _done_reason(attempt, report)
+    elif outcome == reports.FAILED:
+        failure = _class_word(report.failure)
+        new = next_state(step, unit, FailureClass(failure))
+    else:
+        new = QUEUED
+        failure = report.failure if report.failure in (FailureClass.LOST, FailureClass.PREEMPTED) else ""
+        if failure == FailureClass.LOST:
+            new = next_state(step, unit, FailureClass.LOST)
+        reason = reason or "given back unrendered"
+    if copy is not None and copy is not attempt and new != DONE and kind is not _VERIFY:
+        new, reason = old, f"{reason}; goes on in its second copy on {copy.node.name}"
+    return new, failure, reason
 
 
 def _verified_state(attempt: Attempt, unit: int, report: UnitReport) -> tuple[int, str]:
@@ -208,14 +228,12 @@ def _verified_state(attempt: Attempt, unit: int, report: UnitReport) -> tuple[in
     )
 
 
-def _final_charge(attempt: Attempt, now_us: int, more_useful_us: int) -> tuple[int, int]:
-    meter.advance(attempt.node, now_us)
-    if not attempt.wasted:
-        return attempt.charge_nano, 0
+def _final_waste(attempt: Attempt, more_useful_us: int) -> int:
+    """The part of its charge that bought nothing, with what its last unit took counted as useful."""
     attempt.useful_us += more_useful_us
     waste = meter.waste_of(attempt, attempt.node.metered_us)
     attempt.useful_us -= more_useful_us
-    return attempt.charge_nano, waste
+    return waste
 
 
 def _end_of_copy(report: UnitReport) -> tuple[str, str]:
@@ -234,7 +252,7 @@ def _done_reason(attempt: Attempt, report: UnitReport) -> str:
         return "already there, verified" if purpose == "skip" else "marked done, verified"
     if attempt.kind is AttemptKind.ADOPT:
         return "files kept from a lost attempt, verified"
-    return "rendered and verified" if report.files else "rendered; no files expected"
+    return _RENDERED if report.files else _RENDERED_NONE
 
 
 def _class_word(word: str) -> str:

@@ -161,11 +161,11 @@ def _weight(part: int) -> int:
     return _FACTORS[part % PARTS] << (part // PARTS)
 
 
-def charge_lease(farm: Farm, attempt: Attempt, units: int, at_us: int) -> None:
+def charge_lease(farm: Farm, attempt: Attempt, at_us: int) -> None:
     """Charges what a lease is expected to take."""
     step = attempt.step
     done = step.done_timed
-    lasts_us = (step.busy_us // done if done else GUESS_US) * units
+    lasts_us = (step.busy_us // done if done else GUESS_US) * len(attempt.units)
     attempt.rate = rate = attempt.share_ppm * attempt.node.facts.total.cores
     attempt.charged = amount = rate * lasts_us // 1_000_000_000
     part = (at_us - farm.share_origin_us) * PARTS // farm.half_life_us
@@ -250,24 +250,17 @@ def requeue_all(farm: Farm) -> None:
 # ---------------------------------------------------------------- what attempts hold
 
 
-def hold(farm: Farm, attempt: Attempt) -> None:
-    """Counts what an attempt holds of caps and limits."""
-    job, cores = attempt.step.job, attempt.cores
-    job.cores += cores
-    job.holder.cores += cores
-    if attempt.limits:
-        for name, count in attempt.limits:
-            _take(limit_named(farm, name), attempt.node.id, count)
+def take_limits(farm: Farm, attempt: Attempt) -> None:
+    """Counts what an attempt holds of limits."""
+    for name, count in attempt.limits:
+        _take(limit_named(farm, name), attempt.node.id, count)
 
 
 def release(farm: Farm, attempt: Attempt) -> None:
-    """Gives back what an attempt held; what waited for it queues again."""
-    job, cores = attempt.step.job, attempt.cores
-    job.cores -= cores
-    job.holder.cores -= cores
-    if attempt.limits:
-        for name, count in attempt.limits:
-            _give(limit_named(farm, name), attempt.node.id, count)
+    """Gives back what an attempt held of limits; what waited for that, or for its cores, queues again."""
+    job = attempt.step.job
+    for name, count in attempt.limits:
+        _give(limit_named(farm, name), attempt.node.id, count)
     if job.capped:
         wake(farm, job.capped)
     if job.holder.capped:

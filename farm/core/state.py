@@ -58,7 +58,7 @@ class Settings(msgspec.Struct, frozen=True):
 class NodeClass:
     """Nodes that are alike: which shapes they can ever take, and what each takes, is worked out once."""
 
-    __slots__ = ("asks", "id", "key", "live", "refused", "whole")
+    __slots__ = ("asks", "home", "id", "key", "live", "refused", "whole")
 
     def __init__(self, key: tuple[object, ...], number: int = 0) -> None:
         self.key = key
@@ -69,6 +69,8 @@ class NodeClass:
         self.refused: dict[int, str] = {}
         #: What tells an empty node of this class apart from all others, see ``farm.core.openings.vector``.
         self.whole: tuple[object, ...] = (number,)
+        #: The bucket that empty nodes of this class were last put into; in use while it has any.
+        self.home: Bucket | None = None
         #: What a lease of a shape takes of such a node, and its dominant share, by shape number.
         self.asks: dict[int, tuple[Resources, int]] = {}
 

@@ -428,11 +428,14 @@ class Step:
                 self.cursor = place
         elif new == QUEUED and unit < self.cursor:
             self.cursor = unit
-        if self.watched and (old > 2 or new > 2) and self.before is None:
-            self.touched.setdefault(unit, old)
-        if (old < 3) != (new < 3):
-            self.job.open_units += 1 if new < 3 else -1
-        if old == QUEUED and self.parked:
+        if old > 2 or new > 2:
+            if self.watched and self.before is None:
+                self.touched.setdefault(unit, old)
+            if old < 3:
+                self.job.open_units -= 1
+            elif new < 3:
+                self.job.open_units += 1
+        if self.parked and old == QUEUED:
             self.parked.pop(unit, None)
 
     def set_all(self, old: int, new: int) -> int:

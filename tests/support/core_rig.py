@@ -33,7 +33,7 @@ from farm.model.jobs import JobSpec, OutputSpec, StepSpec, check_job
 from farm.model.outputs import FileFacts, PictureSpec
 from farm.model.reports import DONE, FAILED, RELEASED, UnitReport
 from farm.storage.memory import MemoryStore
-from tests.support.core_driver import load
+from tests.support.core_stage import load
 from tests.support.core_world import facts
 from tests.support.sim_agent import GOOD
 

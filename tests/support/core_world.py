@@ -12,7 +12,7 @@ from farm.model.resources import Resources
 from tests.support.sim_agent import GOOD
 
 if TYPE_CHECKING:
-    from tests.support.core_driver import Driver
+    from tests.support.core_stage import Stage
 
 RENDERERS = ("blender", "command", "whole")
 
@@ -83,7 +83,7 @@ def moment(at_us: int) -> str:
 
 
 def make_after(
-    rng: random.Random, driver: Driver, before: list[StepSpec], name: str, *, single: bool
+    rng: random.Random, stage: Stage, before: list[StepSpec], name: str, *, single: bool
 ) -> tuple[str | AfterSpec, ...]:
     """What a random step waits for: earlier steps, itself, other jobs, as a whole or by frame."""
     found: list[str | AfterSpec] = []
@@ -104,7 +104,7 @@ def make_after(
     if not single and rng.random() < 0.15:
         offset = rng.choice((-1, -1, -2))
         found.append(AfterSpec(step=name, frames=True, offset=offset, on_failure=policy()))
-    jobs = list(driver.core.farm.jobs.values())
+    jobs = list(stage.core.farm.jobs.values())
     if jobs and rng.random() < 0.2:
         job = rng.choice(jobs[-8:])
         step_names = ["", *(step.spec.name for step in job.steps)]
@@ -114,9 +114,9 @@ def make_after(
     return tuple(found)
 
 
-def make_job(rng: random.Random, driver: Driver) -> JobSpec:
+def make_job(rng: random.Random, stage: Stage) -> JobSpec:
     """A random job that at least one node of the fleet can do."""
-    number = driver.core.farm.next_job
+    number = stage.core.farm.next_job
     steps: list[StepSpec] = []
     for index in range(rng.choice((1, 1, 2, 3))):
         name = "abc"[index]
@@ -129,11 +129,11 @@ def make_job(rng: random.Random, driver: Driver) -> JobSpec:
             pattern, kind = f"/out/J{number}/{name}.mov", rng.choice(("movie", "single"))
         outputs = (OutputSpec(pattern=pattern, kind=kind),) if rng.random() < 0.85 else ()  # type: ignore[arg-type]
         existing = "skip" if rng.random() < 0.2 else "overwrite"
-        after = make_after(rng, driver, steps, name, single=single)
+        after = make_after(rng, stage, steps, name, single=single)
         if existing == "skip" and outputs and not single:
             for frame in range(1, count + 1):
                 if rng.random() < 0.5:
-                    driver.disk.files[pattern, frame] = (GOOD, 0)
+                    stage.disk.files[pattern, frame] = (GOOD, 0)
         steps.append(
             StepSpec(
                 name=name,
@@ -148,7 +148,7 @@ def make_job(rng: random.Random, driver: Driver) -> JobSpec:
                 **fields,
             )
         )
-    later = moment(driver.now_us + rng.choice((-1, 20, 90)) * 1_000_000)
+    later = moment(stage.now_us + rng.choice((-1, 20, 90)) * 1_000_000)
     spec = JobSpec(
         overcrank_job=1,
         name=f"job {number}",

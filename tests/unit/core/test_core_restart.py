@@ -8,8 +8,9 @@ import pytest
 
 from farm.core import invariants
 from farm.core.rows import StepMapRow
-from tests.support.core_driver import Driver, load
+from tests.support.core_driver import Driver
 from tests.support.core_rig import Rig, step
+from tests.support.core_stage import load
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,8 +15,8 @@ from farm.core.shelves import SHELVE_MOST, is_due
 from farm.core.sums import total
 from farm.model.errors import IllegalMove, JobFileError, UnknownName
 from farm.model.jobs import AfterSpec
-from tests.support.core_driver import load
 from tests.support.core_rig import RATE, Rig, step
+from tests.support.core_stage import load
 
 DAY_S = 86_400
 #: Jobs at rest for two days leave.

@@ -8,6 +8,7 @@ from farm.model.errors import (
     Denied,
     FarmUnreachable,
     IllegalMove,
+    OvercrankError,
     PeerError,
     SessionRefused,
     UnknownName,
@@ -129,6 +130,23 @@ def test_an_action_whose_answer_was_lost_is_not_done_again(broker: FakeBroker) -
         farm.act("cancel", "J12")
     assert "not known" in caught.value.hint
     assert len(broker.requests) == 1
+
+
+def test_an_answer_that_came_together_with_the_loss_counts(broker: FakeBroker) -> None:
+    broker.silent.add(wire.ActReq)
+
+    def answer_and_go(link: FakeLink) -> None:
+        (request,) = broker.requests
+        link.put(wire.ErrorReply(id=request.id, code="error", message="the broker failed; nothing was done"))
+        link.connections += 1
+        link.known = False
+
+    broker.script.append(answer_and_go)
+    with broker.farm() as farm:
+        with pytest.raises(OvercrankError, match="nothing was done"):
+            farm.act("cancel", "J12")
+        assert farm.job(12).job.job == 12  # on the new connection, after a new hello
+    assert [type(request) for request in broker.requests] == [wire.ActReq, wire.JobReq]
 
 
 def test_a_question_whose_answer_was_lost_is_asked_again(broker: FakeBroker) -> None:

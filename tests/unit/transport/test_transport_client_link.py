@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import threading
 import time
@@ -17,6 +18,7 @@ from farm.transport.client_link import ClientLink, LinkState
 from farm.transport.keyring import KeyEntry, Keyring, Role
 from farm.transport.keys import generate_keypair
 from farm.transport.server_link import ServerLink
+from farm.transport.sockets import send_nowait
 from tests.support.curve import (
     DEADLINE_S,
     Farm,
@@ -157,6 +159,110 @@ def test_a_restarted_broker_that_forgot_the_key_ends_the_wait_with_its_reason() 
             second.close()
 
 
+class Broker:
+    """A broker that knows ``ME``, says something and goes, and comes again at the same port."""
+
+    def __init__(self) -> None:
+        self.keys = generate_keypair()
+        self._ring = Keyring([KeyEntry(key_id=1, public=ME.public, role=Role.AGENT)])
+        self.link = ServerLink(self.keys, self._ring, control_port=0, join_port=0, bulk_port=0)
+        self.address = self.link.control_address
+
+    def greeted_by(self, client: ClientLink) -> bytes:
+        """Has the client say something; returns its routing id."""
+        client.wait_up(DEADLINE_S)
+        assert client.send(b"hello")
+        message = receive(self.link.control)
+        assert message is not None
+        return message[0]
+
+    def say_and_go(self, routing_id: bytes, *bodies: bytes) -> None:
+        for body in bodies:
+            assert send_nowait(self.link.control, routing_id, body)
+        self.link.close(DEADLINE_S)
+
+    def come_again(self) -> None:
+        """Serves again, and waits until the client's next connection is through the handshake."""
+        self.link = ServerLink(
+            self.keys, self._ring, control_port=self.address.port, join_port=0, bulk_port=0
+        )
+        monitor = self.link.control.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
+        try:
+            assert monitor.poll(DEADLINE_S * 1000), "nobody came back"
+        finally:
+            self.link.control.disable_monitor()
+            monitor.close(0)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    made = Broker()
+    try:
+        yield made
+    finally:
+        made.link.close()
+
+
+def test_what_a_broker_said_before_it_went_is_received_before_the_loss_is_told(broker: Broker) -> None:
+    with ClientLink(broker.address, ME, broker.keys.public) as client:
+        words = [f"word {number}".encode() for number in range(200)]
+        broker.say_and_go(broker.greeted_by(client), *words)
+        broker.come_again()
+        # Words, loss and the next connection all wait: nothing was looked at since the hello.
+        assert [(client.recv(DEADLINE_S), client.connections) for _ in words] == [(word, 1) for word in words]
+        client.wait_up(DEADLINE_S)
+        assert client.connections == 2
+        assert client.recv(0.0) is None
+
+
+def test_what_comes_with_the_loss_between_two_looks_is_received_first(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ClientLink(broker.address, ME, broker.keys.public) as client:
+        routing_id = broker.greeted_by(client)
+        take, looks = client._take, itertools.count()
+
+        def take_just_before() -> bytes | None:
+            if next(looks):
+                return take()
+            found = take()
+            broker.say_and_go(routing_id, b"one", b"two")
+            broker.come_again()
+            return found
+
+        monkeypatch.setattr(client, "_take", take_just_before)
+        # A look without waiting, as at a deadline: the loss is in the news by then, and so is the return.
+        assert (client.recv(0.0), client.connections) == (b"one", 1)
+        assert (client.recv(0.0), client.connections) == (b"two", 1)
+        client.wait_up(DEADLINE_S)
+        assert (client.recv(0.0), client.connections) == (None, 2)
+
+
+def test_what_came_is_received_after_the_loss_was_seen_and_not_once_the_next_connection_is_up(
+    broker: Broker,
+) -> None:
+    with ClientLink(broker.address, ME, broker.keys.public) as client:
+        broker.say_and_go(broker.greeted_by(client), b"one", b"two")
+        wait_until(lambda: client.state is not LinkState.UP, "the loss is noticed")
+        assert not client.send(b"lost?")
+        assert client.recv(0.0) == b"one"
+        broker.come_again()
+        client.wait_up(DEADLINE_S)
+        assert client.connections == 2
+        assert client.recv(0.0) is None  # "two" must not be taken for a word of the new connection
+
+
+def test_what_is_sent_before_the_first_connection_is_not_kept(broker: Broker) -> None:
+    broker.link.close()
+    with ClientLink(broker.address, ME, broker.keys.public) as client:
+        assert not client.send(b"too early")
+        wait_until(lambda: client.state is LinkState.UNREACHABLE, "nobody listens")
+        assert not client.send(b"still too early")
+        broker.come_again()
+        broker.greeted_by(client)
+        assert receive(broker.link.control, 0.0) is None
+
+
 def test_messages_of_many_parts_from_the_broker_are_dropped_whole() -> None:
     with running_farm() as farm, farm.dial(farm.member()) as client:
         client.wait_up(DEADLINE_S)
@@ -181,7 +287,10 @@ def test_an_over_long_message_ends_the_link_with_a_reason_not_a_hang() -> None:
             client.send(b"hello")
             message = receive(farm.link.control)
             assert message is not None
+            farm.link.control.send_multipart([message[0], b"short"])
             farm.link.control.send_multipart([message[0], bytes(5000)])
+            wait_until(lambda: client.state is LinkState.REFUSED, "the link is given up")
+            assert client.recv(0.0) == b"short"
             with pytest.raises(FarmUnreachable, match="protocol"):
                 client.recv(DEADLINE_S)
             client.reconnect()
