@@ -26,36 +26,14 @@ from farm.protocol.session import BrokerSession
 Send = Callable[[bytes, bytes], bool]
 
 
-class _ForAgent:
-    """What a turn has for one agent; kept for the next turn, since the same agents come again and again.
+class _ForAgent(msgspec.Struct):
+    """What a turn has for one agent.  Most turns bring one acknowledgement and one lease."""
 
-    Most turns bring acknowledgements and leases alone.
-    """
-
-    __slots__ = ("acks", "discard", "grants", "leases", "node_id", "stops", "waits")
-
-    def __init__(self, node_id: int) -> None:
-        self.node_id = node_id
-        self.waits = False
-        self.acks: list[int] = []
-        self.leases: list[LeaseMsg] = []
-        self.grants: tuple[GrantMsg, ...] = ()
-        self.stops: tuple[StopMsg, ...] = ()
-        self.discard: tuple[int, ...] = ()
-
-    def take(self, n: int) -> BatchMsg:
-        """The batch of that number; nothing waits afterwards."""
-        acks, leases = self.acks, self.leases
-        batch = BatchMsg(n, tuple(acks), tuple(leases), self.grants, self.stops, self.discard)
-        self.clear()
-        return batch
-
-    def clear(self) -> None:
-        """Forgets what waits."""
-        self.waits = False
-        self.acks.clear()
-        self.leases.clear()
-        self.grants = self.stops = self.discard = ()
+    acks: tuple[int, ...] = ()
+    leases: tuple[LeaseMsg, ...] = ()
+    grants: tuple[GrantMsg, ...] = ()
+    stops: tuple[StopMsg, ...] = ()
+    discard: tuple[int, ...] = ()
 
 
 class Outbound:
@@ -67,15 +45,18 @@ class Outbound:
 
     def __init__(self, template: Callable[[int], msgspec.Raw]) -> None:
         self._template = template
-        self._agents: dict[int, _ForAgent] = {}
-        #: Those of them that something waits for, in the order it came.
-        self._waiting: list[_ForAgent] = []
+        #: By node, in the order it came.
+        self._waiting: dict[int, _ForAgent] = {}
         self._direct: list[tuple[bytes, object]] = []
         self._drains: list[DrainCommand | UpdateCommand] = []
 
     def ack(self, node_id: int, n: int) -> None:
         """Acknowledges an outbox entry of an agent."""
-        self._agent(node_id).acks.append(n)
+        waiting = self._waiting.get(node_id)
+        if waiting is None:
+            self._waiting[node_id] = _ForAgent((n,))
+        else:
+            waiting.acks += (n,)
 
     def reply(self, routing_id: bytes, message: object) -> None:
         """Sends a message to one connection."""
@@ -86,7 +67,12 @@ class Outbound:
         for command in commands:
             # By exact type: asking whether it is an instance of another kind costs more than the rest.
             if type(command) is LeaseCommand:
-                self._agent(command.node_id).leases.append(self._lease(command))
+                lease = self._lease(command)
+                waiting = self._waiting.get(command.node_id)
+                if waiting is None:
+                    self._waiting[command.node_id] = _ForAgent((), (lease,))
+                else:
+                    waiting.leases += (lease,)
             elif type(command) is DrainCommand or type(command) is UpdateCommand:
                 self._drains.append(command)
             elif type(command) is StopCommand:
@@ -99,13 +85,10 @@ class Outbound:
                 self._agent(command.node_id).discard += (command.attempt,)
 
     def _agent(self, node_id: int) -> _ForAgent:
-        agent = self._agents.get(node_id)
-        if agent is None:
-            agent = self._agents[node_id] = _ForAgent(node_id)
-        if not agent.waits:
-            agent.waits = True
-            self._waiting.append(agent)
-        return agent
+        waiting = self._waiting.get(node_id)
+        if waiting is None:
+            waiting = self._waiting[node_id] = _ForAgent()
+        return waiting
 
     def _lease(self, command: LeaseCommand) -> LeaseMsg:
         step, units = command.step, command.units
@@ -155,23 +138,21 @@ class Outbound:
                     told = UpdateMsg(drain.rollout, drain.version)
                 send(session.routing_id, encode(told))
         self._drains.clear()
-        for agent in self._waiting:
-            session = sessions.get(agent.node_id)
+        for node_id, waiting in self._waiting.items():
+            session = sessions.get(node_id)
             if session is None:
-                agent.clear()
                 continue
-            n = session.next_batch()
-            for lease in agent.leases:
+            n, leases = session.next_batch(), waiting.leases
+            for lease in leases:
                 session.leases[lease.attempt] = n
-            if not send(session.routing_id, encode(agent.take(n))):
-                gone.append(agent.node_id)
+            batch = BatchMsg(n, waiting.acks, leases, waiting.grants, waiting.stops, waiting.discard)
+            if not send(session.routing_id, encode(batch)):
+                gone.append(node_id)
         self._waiting.clear()
         return gone
 
     def drop(self) -> None:
         """Forgets everything gathered: its rows did not become durable."""
-        for agent in self._waiting:
-            agent.clear()
         self._waiting.clear()
         self._direct.clear()
         self._drains.clear()

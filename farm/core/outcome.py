@@ -83,7 +83,7 @@ class UpdateCommand(msgspec.Struct, frozen=True, gc=False):
 AnyCommand = LeaseCommand | GrantCommand | StopCommand | DiscardCommand | DrainCommand | UpdateCommand
 
 
-class Outcome:
+class Outcome(msgspec.Struct, eq=False):
     """Collects what one event brings about.
 
     Attributes:
@@ -92,12 +92,9 @@ class Outcome:
         reply: Value for whoever asked (a job id, a count of units, a node's answer).
     """
 
-    __slots__ = ("commands", "reply", "rows")
-
-    def __init__(self) -> None:
-        self.rows: list[AnyRow] = []
-        self.commands: list[AnyCommand] = []
-        self.reply: Any = None
+    rows: list[AnyRow] = []
+    commands: list[AnyCommand] = []
+    reply: Any = None
 
 
 class HelloAnswer(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from farm.model.outputs import FileFacts
 DONE, FAILED, RELEASED = 1, 2, 3
 
 
-class UnitReport(msgspec.Struct, frozen=True, array_like=True):
+class UnitReport(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What became of one unit of an attempt.
 
     Attributes:

@@ -96,7 +96,7 @@ class BeatMsg(msgspec.Struct, frozen=True, tag="beat"):
     load: NodeLoad | None = None
 
 
-class ReportMsg(msgspec.Struct, frozen=True, tag="report"):
+class ReportMsg(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="report"):
     """Results, durable in the agent's outbox until acknowledged.
 
     Attributes:
@@ -204,7 +204,7 @@ class StepTemplate(msgspec.Struct, frozen=True, kw_only=True):
     job_name: str = ""
 
 
-class LeaseMsg(msgspec.Struct, frozen=True, tag="lease"):
+class LeaseMsg(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="lease"):
     """Work for an agent.
 
     Attributes:
@@ -268,7 +268,7 @@ class StopMsg(msgspec.Struct, frozen=True):
     take_back: bool = False
 
 
-class BatchMsg(msgspec.Struct, frozen=True, tag="batch"):
+class BatchMsg(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="batch"):
     """Everything one turn of the broker's loop has for one agent.
 
     Attributes:

@@ -45,6 +45,8 @@ _MAX_DROPS = 100
 #: Flags as plain numbers: joining two of zmq's enumeration costs as much as sending.
 _NOBLOCK = int(zmq.NOBLOCK)
 _NOBLOCK_MORE = int(zmq.NOBLOCK | zmq.SNDMORE)
+#: The key a connection was let in by; as bytes, which is how libzmq takes it.
+_USER_ID = b"User-Id"
 #: The compiled send under ``zmq.Socket.send``, which only adds options for kinds of sockets not used here.
 _send = zmq.backend.Socket.send
 
@@ -277,7 +279,7 @@ def recv_nowait(socket: Socket) -> tuple[bytes, bytes, str] | None:
             return None
         try:
             if not frame.more:
-                return routing_id, frame.bytes, frame.get("User-Id")  # type: ignore[return-value]
+                return routing_id, frame.bytes, frame.get(_USER_ID)
             _drain(socket)
         except zmq.ZMQError:  # no authenticator vouched for it; cannot happen with the domain enforced
             pass

@@ -83,7 +83,9 @@ def said(older: Any, newer: Any, where: str) -> None:
     """Asserts that ``newer`` says all that ``older`` does; it may say more."""
     if isinstance(older, dict):
         for key, value in older.items():
-            said(value, newer[key], f"{where}.{key}")
+            if key in newer or value:
+                said(value, newer[key], f"{where}.{key}")
+            # else: what is empty is left out by now, which reads as the same
     elif isinstance(older, list) and older and isinstance(older[0], dict):
         for one, other in zip(older, newer, strict=True):
             said(one, other, where)

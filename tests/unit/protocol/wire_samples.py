@@ -92,7 +92,6 @@ LEASE = {
     "specs": [PICTURE, None],
     "ask": True,
     "supersedes": [".overcrank-J12-beauty-2-00000000000000ff"],
-    "adopt_folder": "",
     "silent_s": 300.0,
 }
 STEP_ROW = {
@@ -660,7 +659,8 @@ def message_of(reader: str, plain: dict[str, Any]) -> Any:
         typed = []
         for lease in leases:
             # A stand-in for the raw template while the rest is converted.
-            fields = {name: lease[name] for name in LeaseMsg.__struct_fields__ if name != "template"}
+            # What has its default is left out.
+            fields = {name: lease[name] for name in LeaseMsg.__struct_fields__ if name in lease}
             hints = {field.name: field.type for field in msgspec.structs.fields(LeaseMsg)}
             values = {name: msgspec.convert(value, hints[name]) for name, value in fields.items()}
             typed.append(LeaseMsg(template=template, **values))
