@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from farm.broker.book import KEY_LENGTH, LeaseBook
+from farm.broker.book import LeaseBook
 from farm.broker.broom import Broom
 from farm.broker.bulk import BulkThread
 from farm.broker.clock import SteadyClock
@@ -188,9 +188,9 @@ class Broker:
                 now_us=now_us,
                 falls=self._falls,
             )
-            book = LeaseBook(read=state.keys_of)
-            _fill_book(book, core, store)
-            state.book = book
+            # Agents may still be uploading logs of attempts that ended before the restart.
+            state.book = book = LeaseBook(state.step_name, state.node_key)
+            book.note_rows(store.recent_leases(20_000))
             state.recorder = Recorder(core, places.state / "recordings", state.watch)
             stack.callback(state.recorder.close)
             state.apply(RestartEvent(now_us, int(options.restart_grace_s * 1e6)))
@@ -286,15 +286,6 @@ def _settings(options: BrokerOptions) -> Settings:
         chunk_target_us=int(options.chunk_target_s * 1e6),
         archive_after_us=int(options.archive_after_days * 86_400e6),
     )
-
-
-def _fill_book(book: LeaseBook, core: Core, store: Store) -> None:
-    """Agents may still be uploading logs of attempts that ended before the restart."""
-    state = core.farm
-    for lease in store.recent_leases(20_000):
-        step, node = state.steps.get(lease.step_id), state.nodes.get(lease.node_id)
-        if step is not None and node is not None:
-            book.note(step.job.id, step.spec.name, lease.no, node.key[:KEY_LENGTH])
 
 
 def _local(listen: str, port: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from farm.broker.archive import Archive
-from farm.broker.book import KEY_LENGTH, Lease, LeaseBook
+from farm.broker.book import KEY_LENGTH, LeaseBook, StepName
 from farm.broker.falls import Falls, TurnLost
 from farm.broker.keydesk import KeyDesk
 from farm.broker.outbound import Outbound
@@ -21,7 +21,7 @@ from farm.broker.views import Views
 from farm.core.core import Core
 from farm.core.events import AnyEvent
 from farm.core.outcome import Outcome
-from farm.core.rows import AnyRow, LeaseRow
+from farm.core.rows import AnyRow
 from farm.core.state import Job, Node
 from farm.model.errors import CallError, OvercrankError, UnknownName
 from farm.protocol.agent import Timings
@@ -150,19 +150,17 @@ class BrokerState:
     def note_leases(self, rows: list[AnyRow]) -> None:
         """Tells the bulk thread of leases that are stored now."""
         if self.book is not None:
-            leases = [row for row in rows if type(row) is LeaseRow]
-            if leases:
-                self.book.note_rows(leases)
+            self.book.note_rows(rows)
 
-    def keys_of(self, rows: list[LeaseRow]) -> list[Lease]:
-        """Which key each attempt was leased to; any thread may ask."""
-        found = []
-        steps, nodes = self.core.farm.steps, self.core.farm.nodes
-        for row in rows:
-            step, node = steps.get(row.step_id), nodes.get(row.node_id)
-            if step is not None and node is not None:
-                found.append((step.job.id, step.spec.name, row.no, node.key[:KEY_LENGTH]))
-        return found
+    def step_name(self, step_id: int) -> StepName | None:
+        """Job and name of a step; any thread may ask."""
+        step = self.core.farm.steps.get(step_id)
+        return (step.job.id, step.spec.name) if step is not None else None
+
+    def node_key(self, node_id: int) -> str | None:
+        """The key a node was let in by; any thread may ask."""
+        node = self.core.farm.nodes.get(node_id)
+        return node.key[:KEY_LENGTH] if node is not None else None
 
     def _template(self, step_id: int) -> msgspec.Raw:
         template = self._templates.get(step_id)

@@ -10,6 +10,7 @@ import pytest
 from farm.broker.book import LeaseBook
 from farm.broker.outbound import Outbound
 from farm.core.outcome import DiscardCommand, DrainCommand, GrantCommand, StopCommand
+from farm.core.rows import LeaseRow
 from farm.protocol.agent import BatchMsg, DrainMsg, GrantMsg, StopMsg
 from farm.protocol.codec import agent_codec
 from farm.protocol.common import RehelloMsg
@@ -123,19 +124,42 @@ def test_drains_are_messages_of_their_own(sessions: dict[int, BrokerSession]) ->
     assert line.take() == [(b"r2", DrainMsg(True, "maintenance"))]
 
 
+def lease(step: int, no: int, node: int) -> LeaseRow:
+    return LeaseRow(no, no, step, no, node, 1, 0, "0", 1, 1, "", 1, 0, 0, 1, 2, "")
+
+
+def lease_book(most: int = 2_000_000) -> LeaseBook:
+    names = {1: (1, "a"), 2: (1, "b"), 3: (1, "c"), 4: (2, "a")}
+    return LeaseBook(names.get, lambda node: f"key-{node}" if node < 900 else None, most)
+
+
 def test_the_lease_book_forgets_the_oldest_steps_first() -> None:
-    book = LeaseBook(most=8)
-    for step in ("a", "b", "c"):
-        for number in (1, 2):
-            book.note(1, step, number, f"key-{number}")
+    book = lease_book(most=8)
+    book.note_rows([lease(step, no, no) for step in (1, 2, 3) for no in (1, 2)])
     known = {step: [book.key_of(1, step, number) for number in (0, 1, 2, 3)] for step in "abc"}
     assert known["a"] == [None] * 4
     assert known["b"] == known["c"] == [None, "key-1", "key-2", None]
 
 
+def test_the_lease_book_knows_what_came_in_any_order_and_only_what_there_is() -> None:
+    book = lease_book()
+    book.note_rows([lease(2, 5, 7), lease(2, 3, 8), lease(9, 1, 1), lease(4, 1, 6), lease(2, 6, 900)])
+    assert [book.key_of(1, "b", number) for number in range(-1, 8)] == [
+        *(None, None, None, None, "key-8"),
+        *(None, "key-7", None, None),
+    ]
+    assert book.key_of(2, "a", 1) == "key-6"
+    assert book.key_of(7, "a", 1) is None
+    book.note_rows([lease(4, 2, 5)])
+    book.forget(2)
+    assert book.key_of(2, "a", 1) is None
+    assert book.key_of(2, "a", 2) is None
+    assert book.key_of(1, "b", 5) == "key-7"
+
+
 def test_the_lease_book_is_small() -> None:
-    book = LeaseBook()
-    for number in range(1, 50_001):
-        book.note(1, "render", number, f"key-{number % 100}")
-    assert book.key_of(1, "render", 50_000) == "key-0"
-    assert sys.getsizeof(book._steps[1, "render"]) < 50_000 * 6
+    book = lease_book()
+    for first in range(1, 50_001, 1_000):
+        book.note_rows([lease(1, no, no % 100) for no in range(first, first + 1_000)])
+    assert book.key_of(1, "a", 49_901) == "key-1"
+    assert sys.getsizeof(book._nodes[1]) < 50_000 * 6
