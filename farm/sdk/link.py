@@ -12,7 +12,8 @@ from typing import Protocol
 class Link(Protocol):
     """One connection to a broker's socket, used from one thread."""
 
-    #: Times the connection came up; a session says hello on each.
+    #: Times the connection came up; a session says hello on each.  While one waits in ``recv`` it rises
+    #: only after all that came on the connection before was given: an answer that is here is never lost.
     connections: int
 
     def send(self, body: bytes) -> bool:

@@ -5,6 +5,8 @@ What it may not know: messages and sessions.
 
 A refused ZeroMQ client makes one try, tells its program nothing and never tries again (libzmq issue 2329), so
 without this the user would see a command that hangs.  The socket monitor knows; its events are read here.
+
+Long because messages and what the monitor tells must be taken in one order, and are read side by side.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import itertools
 import struct
 import time
+from collections import deque
 from enum import Enum, StrEnum, auto
 
 import msgspec
@@ -83,9 +86,14 @@ class ClientLink:
     """One connection to a broker's socket, used from one thread.
 
     Dials at once and again by itself after a loss.  Nothing is queued while it is down: :meth:`send` says
-    False.  ``connections`` counts the times it came up, so that a session can say hello on each.  What was
-    under way in either direction when a connection ended may be lost, received but unread messages too: the
-    session above repeats what was not acknowledged.
+    False.  ``connections`` counts the times it came up, so that a session can say hello on each.
+
+    What had arrived when a connection ended is given by :meth:`recv` before ``connections`` rises: the last
+    thing a broker says before it goes is why.  (Who looks at the state without receiving until the next
+    connection is up loses it: no message of an ended connection may be taken for one of the new.)  Anything
+    else that was under way may be lost, or what was just given to :meth:`send` be sent on the next connection
+    before its hello, where the broker takes nothing but a hello: the session above repeats what was not
+    acknowledged.
 
     Args:
         address: The broker's socket.
@@ -114,6 +122,8 @@ class ClientLink:
         self._context: Context = new_context()
         self._socket: Socket | None = None
         self._monitor: Socket | None = None
+        #: What came on a connection that has ended since.
+        self._arrived: deque[bytes] = deque()
         self._status = LinkStatus(LinkState.CONNECTING)
         try:
             self._open()
@@ -134,6 +144,9 @@ class ClientLink:
             limits=self._limits,
             connect=False,
         )
+        # With IMMEDIATE libzmq drops what it received and nobody read yet as soon as the connection ends.
+        # Without, it would queue what is sent while there is none: ``send`` looks at the state instead.
+        self._socket.setsockopt(zmq.IMMEDIATE, 0)
         endpoint = f"inproc://link-monitor-{next(_serial)}"
         self._socket.monitor(endpoint, _EVENTS)
         self._monitor = self._context.socket(zmq.PAIR)
@@ -156,6 +169,7 @@ class ClientLink:
         if self._monitor is not None:
             self._monitor.close(0)
             self._monitor = None
+        self._arrived.clear()
 
     def reconnect(self, address: HostPort | str | None = None) -> None:
         """Drops the connection and dials afresh, with a new socket; the way out of a refusal.
@@ -206,6 +220,10 @@ class ClientLink:
             False when there is no connection or it takes nothing more; the message was not sent.
         """
         socket = self._live()
+        if self._status.state is not LinkState.UP or self._has_news():
+            self._read_monitor()
+            if self._status.state is not LinkState.UP:
+                return False
         try:
             socket.send(body, zmq.NOBLOCK)
         except zmq.Again:
@@ -235,7 +253,11 @@ class ClientLink:
             body = self._take()
             if body is not None:
                 return body
-            self._read_monitor()
+            # No further than to a loss while what came before it waits to be given.
+            while not self._arrived and self._read_news():
+                pass
+            if self._arrived:
+                continue
             if self._status.state is LinkState.REFUSED:
                 raise self.error()
             left_s = None if deadline_s is None else deadline_s - time.monotonic()
@@ -289,6 +311,8 @@ class ClientLink:
         return self._socket
 
     def _take(self) -> bytes | None:
+        if self._arrived:
+            return self._arrived.popleft()
         socket = self._live()
         try:
             while True:
@@ -300,23 +324,45 @@ class ClientLink:
         except zmq.Again:
             return None
 
+    def _set_aside(self) -> None:
+        """Takes what came on the connection that has just ended.
+
+        libzmq tells of an end after it has queued everything it read; so all of it is here.
+        """
+        waiting, self._arrived = self._arrived, deque()
+        while (body := self._take()) is not None:
+            waiting.append(body)
+        self._arrived = waiting
+
+    def _has_news(self) -> bool:
+        """Whether events of the connection wait; costs less than a receive that finds none."""
+        assert self._monitor is not None
+        return bool(int(self._monitor.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
+
     def _read_monitor(self) -> None:
         """Takes all events of the connection and draws the state from them."""
+        while self._read_news():
+            pass
+
+    def _read_news(self) -> bool:
+        """Takes the next event of the connection; False when there is none."""
         monitor = self._monitor
         if monitor is None:
-            return
-        while True:
-            try:
-                head, _ = monitor.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            event, value = struct.unpack("=HI", head)
-            self._on_event(event, value)
-            lost = event == zmq.EVENT_DISCONNECTED and self._phase is not _Phase.FAILED
-            # libzmq gives up for good on a peer that breaks its protocol, and says so only by not
-            # announcing a retry, which otherwise follows at once.
-            if lost and not monitor.poll(_RETRY_NOTICE_MS):
-                self._give_up()
+            return False
+        try:
+            head, _ = monitor.recv_multipart(zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        event, value = struct.unpack("=HI", head)
+        if event == zmq.EVENT_DISCONNECTED:
+            self._set_aside()
+        self._on_event(event, value)
+        lost = event == zmq.EVENT_DISCONNECTED and self._phase is not _Phase.FAILED
+        # libzmq gives up for good on a peer that breaks its protocol, and says so only by not
+        # announcing a retry, which otherwise follows at once.
+        if lost and not monitor.poll(_RETRY_NOTICE_MS):
+            self._give_up()
+        return True
 
     def _on_event(self, event: int, value: int) -> None:
         match event:
@@ -326,6 +372,7 @@ class ClientLink:
                 self._phase = _Phase.ANSWERED
             case zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self._phase = _Phase.UP
+                self._arrived.clear()
                 self.connections += 1
                 self._status = LinkStatus(LinkState.UP)
             case zmq.EVENT_HANDSHAKE_FAILED_AUTH:
