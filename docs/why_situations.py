@@ -107,6 +107,23 @@ def _limit(scene: Scene) -> None:
     scene.ask("farm limits")
 
 
+def _left(scene: Scene) -> None:
+    (node,) = scene.nodes("ws-1")
+    scene.log_in("wrangler", WRANGLER)
+    scene.type("farm policy set limits.nuke.total=4 reserve_after_s=0")
+    scene.submit("--name comp010 --frames 1-40 --cores 2 --chunk 1 --limit nuke=1")
+    node.lease()
+    scene.submit("--name stereo --frames 1-2 --cores 2 --limit nuke=4", user="kim")
+    scene.type("farm priority J2 60")
+    node.done(40.0)
+    scene.note("as a frame of comp010 ends, the next takes its licence, so four are never free at once")
+    node.done(44.0)
+    scene.until("farm why J1", "left to J2")
+    scene.note("that went on for reserve_after_s; what comes free now is left to stereo")
+    scene.ask("farm why J1")
+    scene.ask("farm why J2")
+
+
 def _user_cap(scene: Scene) -> None:
     scene.nodes("ws-1", "ws-2")
     scene.type("farm policy set 'user_max_cores.*=8'")
@@ -305,6 +322,15 @@ SITUATIONS: tuple[Situation, ...] = (
         _limit,
         "Wait until a chunk of its holder ends, or have a wrangler raise the limit if there are more "
         "licences. Smaller chunks pass licences on sooner.",
+    ),
+    Situation(
+        "Tokens are left to a job that needs many",
+        "Two jobs share four licences; one takes one a frame, the other four at once. After "
+        "`reserve_after_s` of being overtaken what comes free is left to the large one, for ten minutes at "
+        "most; then the others have as long.",
+        _left,
+        "Nothing: the large one starts when the running frames end, and the small ones follow. Where that is "
+        "wrong, the cure puts the small ones first. The same goes for cores of a cap.",
     ),
     Situation(
         "A cap of the user",

@@ -26,7 +26,7 @@ from farm.core.rows import (
     VerifyRow,
 )
 from farm.core.sequence import scout_units
-from farm.core.state import Attempt, Farm, Job, Shape, Step, VerifyRequest
+from farm.core.state import Attempt, Farm, Job, Node, Shape, Step, VerifyRequest
 from farm.model.frames import FrameRange
 from farm.model.jobs import AfterSpec, JobSpec, StepSpec
 from farm.model.moment import moment_text, read_moment
@@ -36,7 +36,6 @@ from farm.model.states import AttemptKind, NodeState, UnitState
 BLOCKED, QUEUED, RUNNING, DONE, FAILED, SKIPPED, CANCELED = (state.value for state in UnitState)
 _VERIFY = AttemptKind.VERIFY
 _NO_TOKENS: dict[str, int] = {}
-_NO_LIMITS: tuple[tuple[str, int], ...] = ()
 _RENDER = AttemptKind.RENDER
 _COPY = AttemptKind.COPY
 _KINDS = tuple(AttemptKind)
@@ -258,35 +257,34 @@ def _apply_frames(step: Step, wanted: FrameRange, at_us: int) -> None:
 # ---------------------------------------------------------------- leases
 
 
-def apply_lease(farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None) -> Attempt:
-    """Opens an attempt: its units run, its resources are taken, its node's meter is cut.
+def apply_lease(farm: Farm, row: LeaseRow) -> None:
+    """Opens an attempt: its units run, its resources are taken, its node's meter is cut."""
+    begin(farm, row, farm.steps[row.step_id], farm.nodes[row.node_id], units_of(row.units))
 
-    Args:
-        farm: The state.
-        row: The lease.
-        units: What ``row.units`` says, when the caller has it.
-    """
-    node, at_us = farm.nodes[row.node_id], row.at_us
-    meter.advance(node, at_us)
-    attempt = reopen(farm, row, units)
-    step, kind = attempt.step, attempt.kind
+
+def begin(farm: Farm, row: LeaseRow, step: Step, node: Node, units: tuple[int, ...]) -> None:
+    """``apply_lease``, for who has at hand what the row names."""
+    at_us = row.at_us
+    if at_us > node.metered_us:
+        meter.advance(node, at_us)
+    attempt = reopen(farm, row, step, node, units)
+    kind = attempt.kind
     step.dirty = True
     step.last_us = at_us
     if kind is _VERIFY:
         attempt.verify = farm.verify.get(row.gang)
         if attempt.verify is not None:
             attempt.verify.leased = True
-        return attempt
+        return
     shares.charge_lease(farm, attempt, at_us)
     if kind is _COPY:
         # Its unit runs already, and stays owed by the attempt that had it first.
-        step.copies[attempt.units[0]] = attempt
-        return attempt
-    for unit in attempt.open:
+        step.copies[units[0]] = attempt
+        return
+    for unit in units:
         step.set_state(unit, RUNNING)
     if not step.job.started_us:
         step.job.started_us = at_us
-    return attempt
 
 
 class Held(Protocol):
@@ -301,29 +299,25 @@ class Held(Protocol):
 
 
 def reopen(
-    farm: Farm, row: LeaseRow, units: tuple[int, ...] | None = None, held: Held | None = None
+    farm: Farm, row: LeaseRow, step: Step, node: Node, units: tuple[int, ...], held: Held | None = None
 ) -> Attempt:
     """Makes the attempt of a lease and takes its resources; moves no unit and cuts no meter.
 
     Args:
         farm: The state.
         row: The lease.
-        units: What ``row.units`` says, when the caller has it.
+        step, node, units: What the row names.
         held: What a checkpoint says it holds; None = what its step asks for now.
     """
-    number, step, node = row.id, farm.steps[row.step_id], farm.nodes[row.node_id]
-    if units is None:
-        units = units_of(row.units)
-    kind, cores, ram_mib = _KINDS[row.kind], row.cores, row.ram_mib
-    disk_mib, tokens, limits = 0, _NO_TOKENS, _NO_LIMITS
+    number, kind, cores, ram_mib = row.id, _KINDS[row.kind], row.cores, row.ram_mib
     if held is not None:
         disk_mib, tokens, limits = held.disk_mib, held.tokens, held.limits
-    elif kind is not _VERIFY:
-        limits = step.limits
-        if kind is _RENDER or kind is _COPY:
-            # What is adopted was rendered already: it is only moved to its place.
-            need = step.resources
-            disk_mib, tokens = need.disk_mib, need.tokens
+    elif kind is _RENDER or kind is _COPY:
+        need = step.resources
+        disk_mib, tokens, limits = need.disk_mib, need.tokens, step.limits
+    else:
+        # What is adopted was rendered already, and is only moved to its place; a look needs no licence.
+        disk_mib, tokens, limits = 0, _NO_TOKENS, () if kind is _VERIFY else step.limits
     attempt = Attempt(
         number,
         row.no,

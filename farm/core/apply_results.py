@@ -156,7 +156,7 @@ def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
     job = step.job
     job.cores -= attempt.cores
     job.holder.cores -= attempt.cores
-    if attempt.limits or job.capped or job.holder.capped:
+    if attempt.limits or job.capped or job.holder.kept:
         shares.release(farm, attempt)
     if attempt.gpus:
         node.gpus_free = sorted({*node.gpus_free, *attempt.gpus})

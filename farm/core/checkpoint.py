@@ -387,7 +387,9 @@ def _load_extra(farm: Farm, extra: _FarmExtra) -> None:
         apply.apply_verify(farm, request)
     for entry in extra.attempts:
         # The units are in the maps already: open the attempt without moving them.
-        attempt = apply.reopen(farm, entry.lease, held=entry)
+        lease = entry.lease
+        step, node = farm.steps[lease.step_id], farm.nodes[lease.node_id]
+        attempt = apply.reopen(farm, lease, step, node, apply.units_of(lease.units), entry)
         attempt.open = dict.fromkeys(entry.open)
         attempt.dropped = frozenset(entry.dropped)
         if attempt.dropped:

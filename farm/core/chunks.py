@@ -15,7 +15,7 @@ A size is thought of as time on the node at hand, so that a fast node gets more 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from farm.core import pace, sequence
@@ -151,6 +151,8 @@ def work_us(farm: Farm, step: Step, node: Node) -> float:
 class Hunger(NamedTuple):
     """What a unit's next try needs beyond what its step asks for, since one ran out of memory.
 
+    Both 0: no more than its step asks for, but it may keep off some nodes (see ``picky``).
+
     Attributes:
         unit: The unit.
         ram_mib: Memory it takes; 0 = what the step asks for.
@@ -177,21 +179,49 @@ def hunger(farm: Farm, step: Step) -> Hunger | None:
 
     None = there are units that take what the step asks for, or it has none that may be leased.
     """
-    if not step.notes:
+    first = _first_if_all(step, _wants_memory)
+    return hunger_of(farm, step, first) if first is not None else None
+
+
+def picky(farm: Farm, step: Step) -> Hunger | None:
+    """The step's first unit, and what it needs, when all that waits of the step may keep off some node.
+
+    A unit does that which failed on a node, or ran out of memory: it says where the step may go next.  None =
+    there are units that take any node of the step's, or it has none that may be leased.
+    """
+    first = _first_if_all(step, _may_avoid)
+    if first is None:
         return None
-    first: Hunger | None = None
+    return hunger_of(farm, step, first) or Hunger(first, 0, 0)
+
+
+def _wants_memory(note: UnitNote) -> bool:
+    return bool(note.ram_mib or note.vram_mib)
+
+
+def _may_avoid(note: UnitNote) -> bool:
+    return bool(note.failed_on or note.short_on or note.ram_mib or note.vram_mib)
+
+
+def _first_if_all(step: Step, test: Callable[[UnitNote], bool]) -> int | None:
+    """The first unit that may be leased, if the notes of all of those pass a test; None = one does not.
+
+    Some hundreds stand for all, those that may not be leased yet among them: no look costs more than a lease.
+    """
+    notes, parked = step.notes, step.parked
+    if not notes:
+        return None
+    first: int | None = None
     for looked, unit in enumerate(queued_in_order(step)):
-        if unit in step.parked:
-            continue
-        if first is None:
-            first = hunger_of(farm, step, unit)
-            if first is None:
-                return None
-        note = step.notes.get(unit)
-        if note is None or not (note.ram_mib or note.vram_mib):
-            return None
-        if looked >= SKIPPED_MOST:
+        if looked > SKIPPED_MOST:
             break
+        if unit in parked:
+            continue
+        note = notes.get(unit)
+        if note is None or not test(note):
+            return None
+        if first is None:
+            first = unit
     return first
 
 

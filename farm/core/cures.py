@@ -105,6 +105,15 @@ def of_cap(farm: Farm, step: Step) -> str:
     return ""
 
 
+def of_left(step: Step, other: Step) -> str:
+    """For tokens or cores that a step has to leave to another (``gather.left_to``)."""
+    if step.job is other.job:
+        return ""
+    if other.job.priority < 100:
+        return f"farm priority J{step.job.id} {other.job.priority + 1}"
+    return f"farm pause J{other.job.id}"
+
+
 def of_limit(farm: Farm, step: Step) -> str:
     """For a limit with too few tokens left: who holds them, or who must name it."""
     for name, count in step.limits:

@@ -18,6 +18,7 @@ from farm.core import cures, pace
 from farm.core.apply import BLOCKED, DONE, FAILED, QUEUED, RUNNING, SKIPPED
 from farm.core.chunks import form_chunk, hunger, hunger_of
 from farm.core.dependencies import given_up_for
+from farm.core.gather import Left, left_to
 from farm.core.match import (
     avoided,
     excluded,
@@ -203,7 +204,11 @@ def _queued(farm: Farm, step: Step, unit: int | None, now_us: int) -> Answer:
         short = limit_short(farm, step.limits)
         if short:
             causes.append((short, cures.of_limit(farm, step)))
-    verdicts = _verdicts(farm, step, unit, now_us) if shape is not None else ()
+    left = left_to(farm, step, now_us) if farm.outbid else None
+    if left is not None and not causes:
+        since_s = (now_us - left.since_us) / 1e6
+        causes.append((f"{left.what} and has waited {since_s:.0f} s", cures.of_left(step, left.other)))
+    verdicts = _verdicts(farm, step, unit, now_us, left) if shape is not None else ()
     wait = expected_start(farm, step, unit, shape, now_us) if shape is not None else None
     if not verdicts and shape is not None:
         causes.append(("the farm has no node", "farm agent"))
@@ -276,11 +281,13 @@ def _parked(step: Step, unit: int, now_us: int) -> tuple[str, str]:
     return f"it is tried again in {max(0, until_us - now_us) / 1e6:.0f} s{why_text}", ""
 
 
-def _verdicts(farm: Farm, step: Step, unit: int | None, now_us: int) -> tuple[Verdict, ...]:
+def _verdicts(
+    farm: Farm, step: Step, unit: int | None, now_us: int, left: Left | None
+) -> tuple[Verdict, ...]:
     groups: dict[_Found, list[str]] = {}
     for node in farm.nodes.values():
         if not node.forgotten:
-            groups.setdefault(judge(farm, step, unit, node, now_us), []).append(node.name)
+            groups.setdefault(judge(farm, step, unit, node, now_us, left), []).append(node.name)
     found = sorted(groups.items(), key=lambda item: (item[0].rank, item[0].far, item[0].reason))
     return tuple(_verdict(one, names) for one, names in found)
 
@@ -296,8 +303,19 @@ def cure_for(cure: str, names: list[str]) -> str:
     return cure.replace("{node}", " ".join(names[:NAMED])).replace("{one}", one)
 
 
-def judge(farm: Farm, step: Step, unit: int | None, node: Node, now_us: int) -> _Found:
-    """The first filter that keeps a step (or unit) off a node now, in the order placing applies them."""
+def judge(
+    farm: Farm, step: Step, unit: int | None, node: Node, now_us: int, left: Left | None = None
+) -> _Found:
+    """The first filter that keeps a step (or unit) off a node now, in the order placing applies them.
+
+    Args:
+        farm: The state.
+        step: What is asked about.
+        unit: One unit of it, None = the next ones.
+        node: The node.
+        now_us: The time.
+        left: To whom the step has to leave tokens or cores (``gather.left_to``), found once for all nodes.
+    """
     shape = step.shape
     assert shape is not None
     reason = refused(shape, node)
@@ -343,6 +361,8 @@ def judge(farm: Farm, step: Step, unit: int | None, node: Node, now_us: int) -> 
         return _found("reserved", f"{kept}, which this would hold up", "")
     if step.job.paused or kept_back(farm, step) or (step.limits and limit_short(farm, step.limits)):
         return _found("free", "has room for it", "")
+    if left is not None:
+        return _found("limit", f"has room, but {left.what}", "")
     need = hunger(farm, step) if unit is None else hunger_of(farm, step, unit)
     if need is not None and not avoided(farm, step, need.unit, node):
         reason = short_of(shape, node, need)

@@ -11,6 +11,7 @@ import msgspec
 from farm.core import cures
 from farm.core.apply import BLOCKED
 from farm.core.explain import cure_for, frames, judge
+from farm.core.gather import left_to
 from farm.core.match import out_of_service
 from farm.core.order import order_key
 from farm.core.shares import kept_back
@@ -41,7 +42,8 @@ def why_idle(farm: Farm, node: Node, now_us: int, most: int = 10) -> IdleAnswer:
         steps += waiting.values()
     work = []
     for step in steps[:most]:
-        found = judge(farm, step, None, node, now_us)
+        left = left_to(farm, step, now_us) if farm.outbid else None
+        found = judge(farm, step, None, node, now_us, left)
         capped = kept_back(farm, step)
         cure = cures.of_cap(farm, step) if capped else cure_for(found.cure, [node.name])
         work.append((step.address, capped or f"{node.name} {found.reason}", cure))

@@ -9,6 +9,7 @@ import msgspec
 from farm.core import pace
 from farm.core.apply import BLOCKED, CANCELED, CLOCK, DONE, FAILED, QUEUED, RUNNING
 from farm.core.openings import takes_work, vector
+from farm.core.shares import kept_back, over_job_cap
 from farm.core.specs import known_specs
 from farm.core.state import Farm, Step, UnitNote
 from farm.model.moment import read_moment
@@ -38,7 +39,8 @@ def check(farm: Farm) -> None:
     4. The money of a node is its attempts' charges, closed ones' charges and idle, exactly.
     5. A unit that waits for anything is neither queued nor running; one that waits for nothing is not
        blocked, unless its existing files are looked at.
-    6. A queued unit that is leasable is reachable: its step is in its shape's heap, the cursor before it.
+    6. A queued unit that is leasable is reachable, the cursor before it: its step is in its shape's heap, or
+       kept back by a cap that would refuse it now, and whose cores attempts hold: their end wakes it.
     7. Nodes that take work are in the bucket of what they have free; no others are in any.
     8. What attempts hold of caps and limits adds up; nothing is leased beyond a limit's total by its rule.
     9. A reserved node is known to its reservation and the other way round.
@@ -97,6 +99,7 @@ def _check_holdings(farm: Farm) -> None:
     for job in farm.jobs.values():
         _must(job.cores == cores.get(job.id, 0), f"J{job.id} counts {job.cores} cores held")
     for user, holder in farm.holders.items():
+        _must(all(line.held for line in holder.kept), f"{user or 'nobody'} has lines that nothing keeps back")
         _must(holder.cores == users.get(user, 0), f"{user or 'nobody'} counts {holder.cores} cores held")
     for name, limit in farm.limits.items():
         _must(
@@ -133,13 +136,19 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
     _must(not open_units, f"{where}: units {open_units} are open though nobody wants them")
     _check_sequence(step)
     if step.leasable() and step.shape is not None:
-        kept_back = step.id in step.job.capped or step.id in step.job.holder.capped
-        if not kept_back:
-            _must(step.line is not None, f"{where} has work but is not in the queue")
+        job, line = step.job, step.line
+        if step.id in job.capped or (line is not None and line.held):
+            of_job = step.id in job.capped
+            _must(over_job_cap(step) if of_job else line in job.holder.kept, f"{where} waits for no cap")
+            _must(bool(kept_back(farm, step)), f"{where} is kept back though its cap has room")
+        else:
+            _must(line is not None, f"{where} has work but is not in the queue")
             _must(any(other is step for other in step.shape.queue.waiting()), f"{where} is not in its queue")
             shape = step.shape
             _must(shape.id in farm.busy, f"{where} waits in a shape that nobody looks at")
-            lined = shape.lined is not None or shape.id in farm.fresh or shape.id in farm.unable
+            lined = shape.lined is not None or any(
+                shape.id in known for known in (farm.fresh, farm.unable, farm.misfits)
+            )
             _must(lined, f"{where} waits in a shape that is not in the line-up")
     if step.satisfied:
         _must(not step.counts[BLOCKED] and step.counts[DONE] <= step.units, f"{where} is not satisfied")
@@ -182,6 +191,10 @@ def _check_sequence(step: Step) -> None:
 def _check_nodes(farm: Farm) -> None:
     named = {number: name for name, nodes in farm.node_names.items() for number in nodes}
     _must(named == {node.id: node.name for node in farm.nodes.values()}, "the index of nodes' names is wrong")
+    for shape in farm.misfits.values():
+        tried = [bucket for bucket in farm.buckets.values() if bucket.misfits >= shape.misfit]
+        fits = any(bucket.scores.get(shape.id) is not None for bucket in tried)
+        _must(not fits, f"shape {shape.id} fits a free node, but nobody looks at it")
     for node in farm.nodes.values():
         if node.forgotten:
             continue

@@ -187,11 +187,13 @@ def _lose(farm: Farm, node: Node, now_us: int, out: Outcome) -> None:
 
 
 def on_restart(farm: Farm, event: RestartEvent, out: Outcome) -> None:
-    """The broker is back: nothing is requeued before the grace period is over."""
+    """The broker is back, from its disk or from sleep: nothing is requeued before the grace is over."""
     now_us = event.now_us
     for node in farm.nodes.values():
         node.closed = nodelife.closed_reason(node, now_us)
         if node.meter_on or node.attempts:
+            if node.state is NodeState.ONLINE:  # the broker only did not listen: whoever follows must know
+                tell(farm, node, "online", "suspect", "the broker was away", "farm", now_us, out)
             node.deadline_us = now_us + event.grace_us
             node.state = NodeState.SUSPECT
         openings.refresh(farm, node)

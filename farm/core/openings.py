@@ -29,15 +29,17 @@ class Bucket:
     Attributes:
         nodes: By id, in the order they came.
         scores: By shape number: how well the shape fits (smaller is better), None = it does not.
+        misfits: So many shapes had been found to fit no free node when all of those were last tried here.
     """
 
-    __slots__ = ("key", "klass", "nodes", "scores")
+    __slots__ = ("key", "klass", "misfits", "nodes", "scores")
 
     def __init__(self, key: tuple[object, ...], klass: NodeClass) -> None:
         self.key = key
         self.klass = klass
         self.nodes: dict[int, Node] = {}
         self.scores: dict[int, tuple[int, ...] | None] = {}
+        self.misfits = 0
 
 
 def takes_work(node: Node) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -47,15 +47,19 @@ class Account:
 
 
 class Line:
-    """Steps of one user of one project in a tier, oldest job first."""
+    """Steps of one user of one project in a tier, oldest job first.
 
-    __slots__ = ("account", "group", "heap", "queued")
+    ``held``: it is out of its group's heap until ``Queue.free``, though it counts as queued there.
+    """
+
+    __slots__ = ("account", "group", "heap", "held", "queued")
 
     def __init__(self, account: Account, group: Group) -> None:
         self.account = account
         self.group = group
         self.heap: list[tuple[int, int, int, Step]] = []
         self.queued = False
+        self.held = False
 
     def head(self) -> Step | None:
         """The first step that has leasable units."""
@@ -68,6 +72,12 @@ class Line:
             if step.line is self:
                 step.line = None
         return None
+
+    def each(self) -> Iterator[Step]:
+        """Its steps that have leasable units, in no order that means anything."""
+        for entry in self.heap:
+            if entry[3].line is self and entry[3].leasable():
+                yield entry[3]
 
 
 class Group:
@@ -166,6 +176,27 @@ class Queue:
         """A step was taken out of its line here: what was found first may be no more."""
         self._stale = True
 
+    def hold(self, line: Line) -> None:
+        """Takes a whole line out, with what comes to it meanwhile: its user may have nothing more now."""
+        heap = line.group.heap
+        if heap and heap[0][2] is line:
+            heappop(heap)
+        else:
+            heap[:] = [entry for entry in heap if entry[2] is not line]
+            heapify(heap)
+        line.held = True
+        self._stale = True
+
+    def free(self, line: Line) -> None:
+        """Puts a line back that was held."""
+        group = line.group
+        line.held = False
+        heappush(group.heap, (line.account.level, line.account.number, line))
+        if not group.queued:
+            group.queued = True
+            heappush(group.tier.heap, (group.account.level, group.account.number, group))
+        self._stale = True
+
     def head(self) -> Entry | None:
         """The first entry, the same object while it is still true; None when nothing waits."""
         best = self._best
@@ -203,21 +234,20 @@ class Queue:
         return None
 
     def each(self) -> Iterator[Step]:
-        """Every step that waits here, in no order that means anything."""
+        """Every step that waits here, in no order that means anything; not those of lines that are held."""
         for tier in self._tiers.values():
             for group in tier.groups.values():
                 for line in group.lines.values():
-                    for entry in line.heap:
-                        if entry[3].line is line and entry[3].leasable():
-                            yield entry[3]
+                    if not line.held:
+                        yield from line.each()
 
     def waiting(self) -> list[Step]:
-        """Every step that waits here, in the order it would come now (for explanations: it is slow)."""
+        """Those of ``each``, in the order they would come now (for explanations: it is slow)."""
         found: dict[int, tuple[tuple[int, int, int, int, int, int, int, int], Step]] = {}
         for priority, tier in self._tiers.items():
             for group in tier.groups.values():
                 for line in group.lines.values():
-                    for job_id, index, step_id, step in line.heap:
+                    for job_id, index, step_id, step in () if line.held else line.heap:
                         if step.line is line and step.leasable():
                             key = (
                                 -priority,

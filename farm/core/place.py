@@ -1,7 +1,9 @@
 """Places work: one pass over what waits, in order, after each drain of the socket.
 
 The first entry of the whole order goes to the node it fits best; what fits no free node is passed over, which
-is noted, so that ``farm.core.reserve`` can keep a node for it.  Deterministic.
+is noted, so that ``farm.core.reserve`` can keep a node for it.  What waits is looked at by shape, one entry
+each: shapes that fit no free node only once there is one that they could fit, those that no node in service
+can take only once the nodes change, those that a limit keeps back each time.  Deterministic.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from heapq import heappop, heappush, heapreplace
 import msgspec
 
 from farm.core import tail
-from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, apply_lease, units_text
-from farm.core.chunks import form_chunk, hunger, scouts_out
+from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, begin, units_text
+from farm.core.chunks import form_chunk, scouts_out
 from farm.core.dependencies import settle_request
 from farm.core.events import DispatchEvent
+from farm.core.gather import Gatherers, lacks_cores, lacks_tokens, waits_for_cap, waits_for_tokens
 from farm.core.match import (
     able_count,
     excluded,
@@ -29,11 +32,12 @@ from farm.core.match import (
     wanted_vram_over_mib,
 )
 from farm.core.openings import Bucket
+from farm.core.order import Line
 from farm.core.outcome import LeaseCommand, Outcome
 from farm.core.pace import chunk_us, silent_us
-from farm.core.reserve import is_outbid, note_leased, note_outbid, note_passed, room_before
+from farm.core.reserve import is_kept_off, note_leased, note_misfits, note_passed, room_before
 from farm.core.rows import LeaseRow
-from farm.core.shares import cap_name, keep_back, kept_back, limit_short, short_limit
+from farm.core.shares import keep_back, kept_back, limit_short, over_job_cap
 from farm.core.state import Entry, Farm, Node, Shape, Step, VerifyRequest
 from farm.model.resources import Resources, dominant_share_ppm
 from farm.model.states import AttemptKind
@@ -104,13 +108,17 @@ def _place_work(
         Steps that let others go first; they are in no queue.
     """
     later: list[Step] = []
-    #: Steps that had nothing for any free node; steps whose shape fitted none.
+    #: Steps that had nothing for any free node; those that were overtaken if anything is leased after them.
     aside: list[Step] = []
     passed: list[Step] = []
+    #: The last that was leased while other shapes fitted no free node.
+    last: Entry | None = None
     #: Entries of shapes that cannot go now, put back at the end.
     back: list[tuple[Entry, Shape]] = []
-    #: The first in order that was too large for what is left of a limit or cap, by its name.
-    first: dict[str, Step] = {}
+    #: Those that found too little of a limit or cap; None while there are none.
+    gather: Gatherers | None = None
+    #: Lines that leave what is free of a cap to others, put back at the end.
+    held: list[tuple[Line, Shape]] = []
     #: Whether the policy or limits could tell nodes apart that are alike.
     choosy = bool(farm.policy.sites or farm.limits)
     order = _line_up(farm)
@@ -132,23 +140,34 @@ def _place_work(
         if spread:
             if later and later[0].job.priority != -entry[0]:
                 break
-            if scouts_out(step):
+            if type(step.spec.chunk) is not int and scouts_out(step):
                 step.line = None
                 later.append(step)
                 continue
         if shape.limits:
-            short = limit_short(farm, shape.limits)
-            if short or (first and _waits_behind(farm, step, first, now_us)):
-                if short and able_count(farm, shape):
-                    first.setdefault(short_limit(farm, shape.limits), step)
+            if limit_short(farm, shape.limits):
+                lacks = lacks_tokens(farm, step)
+                if lacks:
+                    gather = gather or Gatherers()
+                    gather.found_short(farm, step, lacks, passed, now_us)
+                back.append(heappop(order))
+                continue
+            if gather is not None and waits_for_tokens(farm, step, gather.first, now_us):
                 back.append(heappop(order))
                 continue
         if step.job.max_cores or farm.policy.user_max_cores:
-            capped = bool(kept_back(farm, step))
-            if capped or (first and _waits_behind_cap(farm, step, first, now_us)):
-                if capped:
-                    first.setdefault(cap_name(farm, step), step)
+            if kept_back(farm, step):
+                lacks = lacks_cores(farm, step)
+                if lacks:
+                    gather = gather or Gatherers()
+                    if gather.found_short(farm, step, lacks, passed, now_us):
+                        # It comes before others of the cap in every turn, not only when cores come free.
+                        _set_aside(step, aside, held, alone=over_job_cap(step))
+                        continue
                 keep_back(farm, step)
+                continue
+            if gather is not None and (name := waits_for_cap(farm, step, gather.first, now_us)):
+                _set_aside(step, aside, held, alone=name.startswith("job "))
                 continue
         if len(farm.buckets) == 1 and not (step.node_failures or farm.reservations or choosy):
             # As a rule all free nodes are alike and nothing tells them apart: the first one it is.
@@ -157,7 +176,7 @@ def _place_work(
             if fit is _UNKNOWN:
                 fit = score(farm, shape, bucket)
             if fit is None:
-                _pass_over(farm, order, passed, back)
+                _pass_over(farm, order, passed)
                 continue
             node = next(iter(bucket.nodes.values()))
             units = form_chunk(farm, step, node)
@@ -166,26 +185,43 @@ def _place_work(
         else:
             buckets = _fitting(farm, shape)
             if not buckets:
-                _pass_over(farm, order, passed, back)
+                _pass_over(farm, order, passed)
                 continue
             node, units = _find(farm, step, buckets, now_us)
         if not units:
             step.line = None
             aside.append(step)
-            if step.notes and hunger(farm, step) is not None:
+            if (step.notes or step.node_failures or choosy) and is_kept_off(farm, step):
                 passed.append(step)
             continue
         if passed:
             note_passed(farm, passed, now_us)
-        if first:
-            _note_outbid(farm, step, first, now_us)
+        if farm.misfits:
+            last = entry
+        if gather is not None:
+            gather.note_lease(farm, step, now_us)
         _lease(farm, node, step, units, _RENDER, now_us, draw(), out)
+    if last is not None:
+        note_misfits(farm, last, now_us)
     for waiting in back:
         heappush(order, waiting)
     for step in aside:
         if step.leasable() and step.shape is not None:
             step.shape.push(farm, step)
+    for line, shape in held:
+        shape.free(farm, line)
     return later
+
+
+def _set_aside(step: Step, aside: list[Step], held: list[tuple[Line, Shape]], *, alone: bool) -> None:
+    """Takes a step, or all of its user's line in its shape, out until the end of the pass."""
+    line, shape = step.line, step.shape
+    if alone or line is None or shape is None:
+        step.line = None
+        aside.append(step)
+    else:
+        shape.queue.hold(line)
+        held.append((line, shape))
 
 
 def _line_up(farm: Farm) -> list[tuple[Entry, Shape]]:
@@ -194,6 +230,8 @@ def _line_up(farm: Farm) -> list[tuple[Entry, Shape]]:
         farm.fresh.update(farm.unable)
         farm.unable.clear()
     order = farm.lineup
+    if farm.misfits:
+        _try_misfits(farm)
     if farm.fresh:
         for shape in farm.fresh.values():
             head = shape.queue.head()
@@ -201,50 +239,48 @@ def _line_up(farm: Farm) -> list[tuple[Entry, Shape]]:
                 farm.busy.pop(shape.id, None)
                 shape.lined = None
             elif shape.id not in farm.unable and (shape.lined is None or head < shape.lined):
+                farm.misfits.pop(shape.id, None)
                 shape.lined = head
                 heappush(order, (head, shape))
         farm.fresh.clear()
     return order
 
 
-def _pass_over(
-    farm: Farm, order: list[tuple[Entry, Shape]], passed: list[Step], back: list[tuple[Entry, Shape]]
-) -> None:
+def _try_misfits(farm: Farm) -> None:
+    """Lines up again what fitted no free node and fits one by now.
+
+    Each bucket remembers how many had been found when it was last looked at: a node that ends and begins the
+    same work over and over costs nothing here, however much waits that does not fit it.
+    """
+    found = farm.misfits_found
+    for bucket in farm.buckets.values():
+        if bucket.misfits == found:
+            continue
+        fits = []
+        for shape in reversed(farm.misfits.values()):
+            if shape.misfit <= bucket.misfits:
+                break
+            if score(farm, shape, bucket) is not None:
+                fits.append(shape)
+        bucket.misfits = found
+        for shape in fits:
+            del farm.misfits[shape.id]
+            farm.fresh[shape.id] = shape
+
+
+def _pass_over(farm: Farm, order: list[tuple[Entry, Shape]], passed: list[Step]) -> None:
     """Takes the first entry out: its shape fits no free node, or no node at all."""
     entry, shape = heappop(order)
+    shape.lined = None
     if able_count(farm, shape):
         passed.append(entry[8])
-        back.append((entry, shape))
+        farm.misfits_found += 1
+        shape.misfit = farm.misfits_found
+        farm.misfits[shape.id] = shape
     else:
         # Not looked at again before a node comes, goes or changes.
-        shape.lined = None
         farm.unable[shape.id] = shape
         farm.unable_version = farm.live_version
-
-
-def _waits_behind(farm: Farm, step: Step, first: dict[str, Step], now_us: int) -> bool:
-    """Whether a step must leave tokens to one before it that waits for more of them since long."""
-    return any(
-        name in first and first[name] is not step and is_outbid(farm, first[name], now_us)
-        for name in [f"limit {name}" for name, _ in step.limits]
-    )
-
-
-def _waits_behind_cap(farm: Farm, step: Step, first: dict[str, Step], now_us: int) -> bool:
-    """The same for the cores a user or job may hold."""
-    return any(
-        name in first and first[name] is not step and is_outbid(farm, first[name], now_us)
-        for name in (f"job {step.job.id}", f"user {step.job.user}")
-    )
-
-
-def _note_outbid(farm: Farm, step: Step, first: dict[str, Step], now_us: int) -> None:
-    """A lease takes of what a step before it waits for."""
-    names = [f"limit {name}" for name, _ in step.limits]
-    for name in (*names, f"job {step.job.id}", f"user {step.job.user}"):
-        other = first.get(name)
-        if other is not None and other is not step:
-            note_outbid(farm, other, now_us)
 
 
 def _fitting(farm: Farm, shape: Shape) -> list[Bucket]:
@@ -355,7 +391,7 @@ def _lease(
         reason or f"leased to {node.name}",
     )
     out.rows.append(row)
-    apply_lease(farm, row, units)
+    begin(farm, row, step, node, units)
     folders: tuple[str, ...] = ()
     if step.notes:
         seen = {folder: None for unit in units if unit in step.notes for folder in step.notes[unit].folders}

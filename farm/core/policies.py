@@ -27,6 +27,8 @@ _TABLES: dict[str, type[msgspec.Struct] | None] = {
     "limits": LimitRule,
     "sites": SiteRule,
 }
+#: Steps that a change of limits warns of by name.
+WARNED = 5
 #: Fields that are records.
 _RECORDS: dict[str, type[msgspec.Struct]] = {"preempt": PreemptRule, "tail": TailRule}
 
@@ -150,7 +152,26 @@ def on_policy(farm: Farm, event: PolicyEvent, out: Outcome) -> None:
     told = ", ".join(
         f"{key} is {after.get(key) or 'not set'} (was {before.get(key) or 'not set'})" for key in keys
     )
+    if any(key.startswith("limits.") for key in keys):
+        told = "; ".join((told, *_never_enough(farm)))
     out.reply = ActAnswer(len(keys), told)
+
+
+def _never_enough(farm: Farm) -> list[str]:
+    """Warnings of live steps that ask for more of a limit than there is, the first of them."""
+    found = []
+    for step in farm.steps.values():
+        if not sum(step.counts[:3]):
+            continue
+        for name, count in step.limits:
+            rule = farm.policy.limits.get(name)
+            if rule is None:
+                found.append(f"warning: {step.address} asks for limit {name}, which is not set: it waits")
+            elif count > rule.total:
+                asks = f"{step.address} asks for {count} of limit {name}, which has {rule.total}"
+                found.append(f"warning: {asks}: it waits until there are as many, or it asks for less")
+    more = len(found) - WARNED
+    return [*found[:WARNED], f"warning: and {more} more"] if more > 0 else found
 
 
 class LimitUse(msgspec.Struct, frozen=True):

@@ -10,18 +10,25 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from farm.core.apply import QUEUED, RUNNING
-from farm.core.chunks import Hunger, hunger
+from farm.core.chunks import Hunger, picky
 from farm.core.dependencies import move
-from farm.core.match import able_nodes, excluded, lack, nodes_for, pick_gpus, refused
+from farm.core.match import able_nodes, avoided, excluded, lack, nodes_for, pick_gpus, refused, site_closed
 from farm.core.openings import free_vram
 from farm.core.order import order_key
 from farm.core.outcome import Outcome, StopCommand
 from farm.core.pace import frame_us, known, left_us
-from farm.core.state import Attempt, Farm, Node, Reservation, Shape, Step
+from farm.core.shares import limit_named, limit_short
+from farm.core.state import Attempt, Entry, Farm, Node, Outbid, Reservation, Shape, Step
+from farm.model.failures import NODE_FAILURES_PER_STEP
 from farm.model.states import AttemptKind
 
 #: A step that was not overtaken for so long is no longer noted.
 FORGET_US = 60_000_000
+#: The same for one that lacks tokens or cores of a cap: where few are counted, attempts that take them are
+#: minutes apart, and it waits all the time.
+FORGET_OUTBID_US = 3_600_000_000
+#: How long tokens, or cores of a cap, are left to a step the first time.
+GATHER_US = 600_000_000
 #: Reservations made in one look at most: each looks at many nodes.
 PER_LOOK = 4
 #: Able nodes that are judged for one reservation; of more, every second, third ... one, others next time.
@@ -41,6 +48,38 @@ def note_passed(farm: Farm, steps: list[Step], now_us: int) -> None:
     steps.clear()
 
 
+def note_misfits(farm: Farm, leased: Entry, now_us: int) -> None:
+    """Notes what fits no free node and comes before what was leased; a few times a second is enough."""
+    if now_us - farm.misfits_noted_us < LOOK_US:
+        return
+    farm.misfits_noted_us = now_us
+    passed: list[Step] = []
+    for shape in list(farm.misfits.values()):
+        head = shape.queue.head()
+        if head is None:
+            del farm.misfits[shape.id]
+            farm.busy.pop(shape.id, None)
+        elif head < leased:
+            passed.append(head[8])
+    note_passed(farm, passed, now_us)
+
+
+def is_kept_off(farm: Farm, step: Step) -> bool:
+    """Whether nodes that have room for a step may be closed to it, so that work behind it overtakes it there.
+
+    It found nothing for any free node: all its units failed there or need more memory, the step failed there
+    too often, the policy keeps it off the site, or its tokens are other nodes'.  What it may go to has no
+    room, so it needs its turn too.
+    """
+    if step.notes and picky(farm, step) is not None:
+        return True
+    if any(times >= NODE_FAILURES_PER_STEP for times in step.node_failures.values()):
+        return True
+    if any(site_closed(farm, step.job, site) for site in farm.policy.sites):
+        return True
+    return any(farm.limits[name].per_node for name, _ in step.limits if name in farm.limits)
+
+
 def note_leased(farm: Farm, step: Step, node: Node) -> None:
     """A step got a lease: it waits no longer, or (on the node kept for it) goes on waiting for the next."""
     kept = farm.reservations.get(step.id)
@@ -54,20 +93,55 @@ def note_leased(farm: Farm, step: Step, node: Node) -> None:
 
 def note_outbid(farm: Farm, step: Step, now_us: int) -> None:
     """Others took tokens (or cores of its user's cap) while a step before them found too few."""
-    since = farm.outbid.get(step.id)
-    fresh = since is None or now_us - since[1] > FORGET_US
-    farm.outbid[step.id] = (now_us if fresh or since is None else since[0], now_us)
+    noted = farm.outbid.get(step.id)
+    if noted is None:
+        farm.outbid[step.id] = Outbid(now_us, now_us, 0, GATHER_US)
+    else:
+        noted.last_us = now_us
+
+
+def waited_long(farm: Farm, step: Step, now_us: int) -> bool:
+    """Whether that went on for so long that what comes free is to be left to it; changes nothing."""
+    noted = farm.outbid.get(step.id)
+    return noted is not None and now_us - noted.since_us >= farm.policy.reserve_after_s * 1e6
 
 
 def is_outbid(farm: Farm, step: Step, now_us: int) -> bool:
-    """Whether that went on for so long that what comes free is left to it."""
-    since = farm.outbid.get(step.id)
-    if since is None or now_us - since[1] > FORGET_US:
+    """Whether what comes free is left to a step now, which could start if it had enough.
+
+    Not for ever: when that took too long (an attempt of hours holds what is missing) the others have as much
+    time, and the next try may take twice as long.
+    """
+    if not waited_long(farm, step, now_us):
         return False
-    if now_us - since[0] < farm.policy.reserve_after_s * 1e6:
+    noted = farm.outbid[step.id]
+    noted.last_us = now_us
+    if not noted.held_us:
+        noted.held_us = now_us
+    elif now_us - noted.held_us >= noted.span_us:
+        noted.since_us, noted.held_us = now_us + noted.span_us, 0
+        noted.span_us *= 2
+        farm.passed.pop(step.id, None)
+        kept = farm.reservations.get(step.id)
+        if kept is not None:
+            _drop(farm, kept)
         return False
-    farm.outbid[step.id] = (since[0], now_us)
     return True
+
+
+def prune_outbid(farm: Farm, now_us: int) -> None:
+    """Forgets steps that wait no longer, and those nobody took anything from for long."""
+    for step_id, noted in list(farm.outbid.items()):
+        step = farm.steps.get(step_id)
+        if step is None or not step.leasable() or now_us - noted.last_us > FORGET_OUTBID_US:
+            del farm.outbid[step_id]
+
+
+def never_enough(farm: Farm, step: Step) -> bool:
+    """Whether a step asks for more tokens than there are at all (or for ones that nobody named)."""
+    return any(
+        (total := limit_named(farm, name).total) is None or count > total for name, count in step.limits
+    )
 
 
 def room_before(farm: Farm, node: Node, step: Step, now_us: int) -> int:
@@ -116,14 +190,18 @@ def review(farm: Farm, now_us: int, out: Outcome) -> None:
             or not step.leasable()
             or step.shape is None
             or refused(step.shape, node)
-            or excluded(farm, step, node)
+            or node.closed
+            or _is_closed_to(farm, step, node)
             or not _still_wanted(farm, step, kept)
+            or (step.limits and never_enough(farm, step))
         ):
             _drop(farm, kept)
         elif not kept.preempts:
             kept.at_us = max(now_us, room_at(farm, node, step.shape, now_us, kept.hunger))
     if farm.policy.preempt.on:
         _note_waiting(farm, now_us)
+    if farm.outbid:
+        prune_outbid(farm, now_us)
     if not farm.passed:
         return
     policy, due = farm.policy, []
@@ -151,24 +229,42 @@ def _note_waiting(farm: Farm, now_us: int) -> None:
     waiting = []
     for shape in farm.busy.values():
         head = shape.head()
-        if head is not None and not any(bucket.scores.get(shape.id) for bucket in farm.buckets.values()):
+        if head is None:
+            continue
+        if not any(bucket.scores.get(shape.id) for bucket in farm.buckets.values()) or is_kept_off(
+            farm, head[8]
+        ):
             waiting.append(head[8])
     note_passed(farm, waiting, now_us)
 
 
-def _still_wanted(farm: Farm, step: Step, kept: Reservation) -> bool:
-    """Whether what the node is kept for still needs it: not a node of more memory once that is not needed."""
-    if kept.hunger is None:
+def _is_closed_to(farm: Farm, step: Step, node: Node) -> bool:
+    """Whether something else than room keeps a step off a node that could take it."""
+    if step.node_failures and excluded(farm, step, node):
         return True
-    need = hunger(farm, step)
-    if need is None:
+    if farm.policy.sites and site_closed(farm, step.job, node.site):
+        return True
+    # Tokens that count once a node: other nodes have them, and none is left for this one.
+    limits = step.limits
+    return bool(limits and limit_short(farm, limits, node.id) and not limit_short(farm, limits))
+
+
+def _still_wanted(farm: Farm, step: Step, kept: Reservation) -> bool:
+    """Whether what the node is kept for still needs it, and may go there.
+
+    Not a node of more memory once that is not needed, and not one that the step's units keep off by now.
+    """
+    need = picky(farm, step)
+    if _needs_more(kept.hunger) and not _needs_more(need):
         return False
-    if need != kept.hunger:
-        node = farm.nodes[kept.node_id]
-        if all(other is not node for other in nodes_for(farm, step, need.unit)):
-            return False
-        kept.hunger = need
+    if need is not None and avoided(farm, step, need.unit, farm.nodes[kept.node_id]):
+        return False
+    kept.hunger = need
     return True
+
+
+def _needs_more(need: Hunger | None) -> bool:
+    return need is not None and bool(need.ram_mib or need.vram_over_mib)
 
 
 def _drop(farm: Farm, kept: Reservation) -> None:
@@ -188,8 +284,9 @@ def _candidates(farm: Farm, step: Step, able: _Able, now_us: int, need: Hunger |
     """Nodes that may be kept for a step: all of a small farm, some of a large one.
 
     What is judged is when each node's work ends, and that costs most; the best of some hundreds is as good.
+    With a need only nodes that its unit may go to: kept for it, another would idle for ever.
     """
-    failures, shape = step.node_failures, step.shape
+    shape = step.shape
     key = (shape.id if shape is not None else 0, step.job.id if farm.policy.sites else 0)
     nodes = able.get(key) if need is None else nodes_for(farm, step, need.unit)
     if nodes is None:
@@ -198,7 +295,7 @@ def _candidates(farm: Farm, step: Step, able: _Able, now_us: int, need: Hunger |
     if len(nodes) > JUDGED:
         stride = -(-len(nodes) // JUDGED)
         nodes = nodes[now_us // LOOK_US % stride :: stride]
-    return [node for node in nodes if not (failures and excluded(farm, step, node))]
+    return [node for node in nodes if not _is_closed_to(farm, step, node)]
 
 
 def _reserve(farm: Farm, step: Step, able: _Able, now_us: int) -> None:
@@ -207,7 +304,7 @@ def _reserve(farm: Farm, step: Step, able: _Able, now_us: int) -> None:
     if shape is None:
         return
     best: tuple[int, int, Node] | None = None
-    need = hunger(farm, step)
+    need = picky(farm, step)
     for node in _candidates(farm, step, able, now_us, need):
         at_us = room_at(farm, node, shape, now_us, need)
         if best is None or (at_us, node.id) < best[:2]:
@@ -276,7 +373,7 @@ def _preempt(farm: Farm, step: Step, able: _Able, now_us: int, out: Outcome) -> 
     rule, shape = farm.policy.preempt, step.shape
     most = step.job.priority - rule.gap
     best: tuple[int, int, Node, list[Attempt]] | None = None
-    need = hunger(farm, step)
+    need = picky(farm, step)
     for node in _candidates(farm, step, able, now_us, need):
         victims = _victims(node, shape, most, now_us, need) if shape is not None else None
         if victims is not None:

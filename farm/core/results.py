@@ -15,7 +15,6 @@ from farm.core.apply import (
     FAILED,
     QUEUED,
     RUNNING,
-    SKIPPED,
     apply_job_state,
 )
 from farm.core.apply_results import apply_result
@@ -48,9 +47,7 @@ _MOST = (1 << 53) - 1
 
 def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
     """Takes the results of an attempt."""
-    attempt = farm.attempts.get(event.attempt)
-    node = farm.nodes.get(event.node_id)
-    now_us = event.now_us
+    attempt, node, now_us = farm.attempts.get(event.attempt), farm.nodes.get(event.node_id), event.now_us
     if node is not None and node.state is not _LOST and node.state is not _OFFLINE:
         node.seen_us = now_us
         node.deadline_us = now_us + farm.settings.lost_us
@@ -78,8 +75,14 @@ def on_report(farm: Farm, event: ReportEvent, out: Outcome) -> None:
         failure = FailureClass.LOST.value if owed and attempt.kind is not _VERIFY else ""
         end_attempt(farm, attempt, now_us, failure, "the agent ended the attempt without a result", out)
     counts, job = step.counts, step.job
-    satisfied = counts[DONE] + counts[SKIPPED] + step.left_out == step.units
-    if satisfied is not step.satisfied or step.touched or job.told_rest or job.scouting or not job.open_units:
+    if (
+        not (counts[RUNNING] or counts[QUEUED])
+        or step.satisfied
+        or step.touched
+        or job.told_rest
+        or job.scouting
+        or not job.open_units
+    ):
         settle(farm, step, now_us, out)  # else it would find nothing to settle
 
 

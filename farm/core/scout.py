@@ -17,20 +17,92 @@ from farm.model.money import usd_text
 SCOUT = "scout"
 #: How often jobs that scout are looked at though nothing of theirs changed.
 LOOK_US = 5_000_000
-#: Units looked at along a chain of needs.
-CHAIN_MOST = 2_000
+#: Units looked at in one look, along all chains of needs of all jobs; others next time.
+LOOK_MOST = 3_000
 
 
-def review(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
+class Walks:
+    """What one look finds along needs: each unit is looked at once, whichever chains and jobs it is part of.
+
+    Attributes:
+        left: Units that may still be looked at.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+        #: By step and unit: whether it waits for ever, as things are.
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def has_no_hope(self, step: Step, unit: int) -> bool:
+        """Whether a blocked unit waits, itself or through what it waits for, for what ended badly.
+
+        False as well when that is too far to be found in what is left of this look.
+        """
+        #: Who led to each that was looked at.
+        came: dict[tuple[int, int], tuple[int, int] | None] = {}
+        waiting: list[tuple[Step, int, tuple[int, int] | None]] = [(step, unit, None)]
+        while waiting:
+            here, at, before = waiting.pop()
+            key = (here.id, at)
+            if key in came:
+                continue
+            lost = self._known.get(key)
+            if lost is None:
+                if self.left <= 0:
+                    return False
+                self.left -= 1
+                came[key] = before
+                lost = _next_of(here, at, key, waiting)
+            if lost:
+                back: tuple[int, int] | None = before if key not in came else key
+                while back is not None:
+                    self._known[back] = True
+                    back = came[back]
+                return True
+        self._known.update(dict.fromkeys(came, False))
+        return False
+
+
+def _next_of(
+    step: Step, unit: int, key: tuple[int, int], waiting: list[tuple[Step, int, tuple[int, int] | None]]
+) -> bool:
+    """Adds what a blocked unit waits for that is blocked too; True = it waits for what ended badly.
+
+    Only where its need says ``wait``.  With ``go`` a failure is as good as an end, and it is waited for no
+    longer than until the others there end; with ``skip`` and ``cancel`` it would have ended in the same turn.
+    """
+    for edge in step.needs:
+        if edge.met_for(unit):
+            continue
+        need = edge.need
+        there = edge.need_unit(unit) if edge.by_frame else need.state.find(BLOCKED)
+        if there is None:
+            continue
+        if edge.on_failure == "wait" and (edge.fails_at(there) if edge.by_frame else edge.lost()):
+            return True
+        if there >= 0 and need.state[there] == BLOCKED:
+            waiting.append((need, there, key))
+    return False
+
+
+def review(farm: Farm, job: Job, now_us: int, out: Outcome, walks: Walks | None = None) -> None:
     """Ends scouting once no scout frame is left to do, and pauses the job when there is more to render.
 
     Steps that still wait for others are not waited for: they cannot start before those are rendered whole.  A
     job that is paused is looked at again when it goes on.
+
+    Args:
+        farm: The state.
+        job: The job.
+        now_us: The time.
+        out: Where rows go.
+        walks: Of a look now and then; None = something changed, and what waits for ever is left to the next
+            look: a job may change with every frame of another.
     """
     if not job.scouting or job.paused or any(_busy(step) for step in job.steps):
         return
-    if not any(
-        step.state[unit] > RUNNING or _hopeless(step, unit) for step in job.steps for unit in step.scouts
+    if not any(step.state[unit] > RUNNING for step in job.steps for unit in step.scouts) and (
+        walks is None or not _waits_for_ever(job, walks, now_us)
     ):
         return  # it has not begun: all of it waits for other jobs
     row = JobStateRow(
@@ -47,11 +119,26 @@ def review(farm: Farm, job: Job, now_us: int, out: Outcome) -> None:
 
 
 def look(farm: Farm, now_us: int, out: Outcome) -> None:
-    """Now and then: whether scout frames have come to wait for ever, by what happened to other jobs."""
-    if farm.scouting and now_us >= farm.scouts_due_us:
-        farm.scouts_due_us = now_us + LOOK_US
-        for job in list(farm.scouting.values()):
-            review(farm, job, now_us, out)
+    """Now and then: whether scout frames have come to wait for ever, by what happened to other jobs.
+
+    It costs no more than ``LOOK_MOST`` units; jobs it does not come to are the first of the next one.
+    """
+    if not farm.scouting or now_us < farm.scouts_due_us:
+        return
+    farm.scouts_due_us = now_us + LOOK_US
+    walks, jobs = Walks(LOOK_MOST), list(farm.scouting.values())
+    for place, job in enumerate(jobs):
+        if job.paused:
+            continue
+        review(farm, job, now_us, out, walks)
+        cut = walks.left <= 0
+        walks.left -= 1 + sum([len(step.scouts) for step in job.steps])
+        if walks.left <= 0:
+            # One that was cut short goes on next time, unless it had the whole look for itself.
+            for seen in jobs[: place if cut and place else place + 1]:
+                if farm.scouting.pop(seen.id, None) is not None:
+                    farm.scouting[seen.id] = seen
+            return
 
 
 def _busy(step: Step) -> bool:
@@ -67,33 +154,21 @@ def _busy(step: Step) -> bool:
     )
 
 
-def _hopeless(step: Step, unit: int) -> bool:
+def _waits_for_ever(job: Job, walks: Walks, now_us: int) -> bool:
     """Whether a scout frame waits for what failed or was canceled, while other frames could go.
 
-    It may never come, so somebody is asked instead of holding the job back for it.
+    It may never come, so somebody is asked instead of holding the job back for it.  Each look begins with
+    another frame, so that one with too much before it does not hide the others.
     """
-    return step.state[unit] == BLOCKED and bool(step.counts[QUEUED]) and _has_no_hope(step, unit)
-
-
-def _has_no_hope(step: Step, unit: int) -> bool:
-    """Whether a blocked unit waits, itself or through what it waits for, for what failed or was canceled."""
-    looked: set[tuple[int, int]] = set()
-    waiting = [(step, unit)]
-    while waiting and len(looked) < CHAIN_MOST:
-        here, at = waiting.pop()
-        if (here.id, at) in looked:
-            continue
-        looked.add((here.id, at))
-        for edge in here.needs:
-            if edge.met_for(at):
-                continue
-            need = edge.need
-            there = edge.need_unit(at) if edge.by_frame else need.state.find(BLOCKED)
-            if edge.fails_at(there) if edge.by_frame and there is not None else edge.lost():
-                return True
-            if there is not None and there >= 0 and need.state[there] == BLOCKED:
-                waiting.append((need, there))
-    return False
+    blocked = [
+        (step, unit)
+        for step in job.steps
+        if step.counts[QUEUED]
+        for unit in step.scouts
+        if step.state[unit] == BLOCKED
+    ]
+    first = now_us // LOOK_US % len(blocked) if blocked else 0
+    return any(walks.has_no_hope(step, unit) for step, unit in (*blocked[first:], *blocked[:first]))
 
 
 def _reason(farm: Farm, job: Job, left: int, now_us: int) -> str:

@@ -146,9 +146,12 @@ def weight_now(farm: Farm, at_us: int) -> int:
     if part >= REBASE_HALF_LIVES * PARTS:
         rebase(farm, at_us)
         part = 0
-    if part != farm.share_part:
-        farm.share_part = part = max(part, 0)
-        farm.share_weight = _weight(part)
+    part = max(part, 0)
+    # Kept as the times at which it holds: whoever charges something compares and need not divide.
+    origin_us, half_life_us = farm.share_origin_us, farm.half_life_us
+    farm.share_from_us = origin_us - (-part * half_life_us // PARTS) if part else 0
+    farm.share_until_us = origin_us - (-(part + 1) * half_life_us // PARTS)
+    farm.share_weight = _weight(part)
     return farm.share_weight
 
 
@@ -168,8 +171,9 @@ def charge_lease(farm: Farm, attempt: Attempt, at_us: int) -> None:
     lasts_us = (step.busy_us // done if done else GUESS_US) * len(attempt.units)
     attempt.rate = rate = attempt.share_ppm * attempt.node.facts.total.cores
     attempt.charged = amount = rate * lasts_us // 1_000_000_000
-    part = (at_us - farm.share_origin_us) * PARTS // farm.half_life_us
-    weighed = amount * (farm.share_weight if part == farm.share_part else weight_now(farm, at_us))
+    weighed = amount * (
+        farm.share_weight if farm.share_from_us <= at_us < farm.share_until_us else weight_now(farm, at_us)
+    )
     job = step.job
     # Written out for both accounts: this runs at every lease.
     account = job.project_account
@@ -194,8 +198,9 @@ def settle_lease(farm: Farm, attempt: Attempt, at_us: int) -> None:
     difference = (attempt.rate * lasted_us // 1_000_000_000 if lasted_us > 0 else 0) - attempt.charged
     if not difference:
         return
-    part = (at_us - farm.share_origin_us) * PARTS // farm.half_life_us
-    weighed = difference * (farm.share_weight if part == farm.share_part else weight_now(farm, at_us))
+    weighed = difference * (
+        farm.share_weight if farm.share_from_us <= at_us < farm.share_until_us else weight_now(farm, at_us)
+    )
     job = attempt.step.job
     account = job.project_account
     account.used += difference
@@ -227,7 +232,7 @@ def rebase(farm: Farm, at_us: int) -> None:
     farm.projects = {key: one for key, one in farm.projects.items() if not _may_go(one, UNIT)}
     farm.users = {key: one for key, one in farm.users.items() if not _may_go(one, UNIT)}
     farm.share_origin_us = at_us
-    farm.share_part = -1
+    farm.share_until_us = 0
     # Levels became smaller, which the heaps do not expect.
     requeue_all(farm)
 
@@ -240,7 +245,12 @@ def requeue_all(farm: Farm) -> None:
     farm.busy.clear()
     farm.fresh.clear()
     farm.unable.clear()
+    farm.misfits.clear()
     farm.lineup.clear()
+    for holder in farm.holders.values():
+        holder.kept.clear()
+    for job in farm.jobs.values():
+        job.capped.clear()
     for step in farm.steps.values():
         step.line = None
         if step.leasable() and step.shape is not None:
@@ -257,18 +267,18 @@ def take_limits(farm: Farm, attempt: Attempt) -> None:
 
 
 def release(farm: Farm, attempt: Attempt) -> None:
-    """Gives back what an attempt held of limits; what waited for that, or for its cores, queues again."""
+    """Gives back what an attempt held of limits; what may have its cores now queues again."""
     job = attempt.step.job
     for name, count in attempt.limits:
         _give(limit_named(farm, name), attempt.node.id, count)
     if job.capped:
         wake(farm, job.capped)
-    if job.holder.capped:
-        wake(farm, job.holder.capped)
+    if job.holder.kept:
+        wake_lines(farm, job.holder)
 
 
 def wake(farm: Farm, waiting: dict[int, Step]) -> None:
-    """Queues steps that a cap kept back."""
+    """Queues steps that their job's cap kept back."""
     steps = list(waiting.values())
     waiting.clear()
     for step in steps:
@@ -276,10 +286,20 @@ def wake(farm: Farm, waiting: dict[int, Step]) -> None:
             step.shape.push(farm, step)
 
 
+def wake_lines(farm: Farm, holder: Holder, *, every: bool = False) -> None:
+    """Queues lines that a user's cap kept back, unless it would keep them back again."""
+    room = cap_of_user(farm.policy, holder.user) - holder.cores
+    for line, shape in list(holder.kept.items()):
+        if every or not holder.cores or max(1, shape.requires.cores) <= room:
+            del holder.kept[line]
+            shape.free(farm, line)
+
+
 def wake_all(farm: Farm) -> None:
     """Queues everything that any cap kept back (a cap was changed)."""
     for holder in farm.holders.values():
-        wake(farm, holder.capped)
+        if holder.kept:
+            wake_lines(farm, holder, every=True)
     for job in farm.jobs.values():
         if job.capped:
             wake(farm, job.capped)
@@ -307,20 +327,27 @@ def kept_back(farm: Farm, step: Step) -> str:
 
 def cap_name(farm: Farm, step: Step) -> str:
     """Which cap keeps a step back: ``job 12`` or ``user ann``."""
-    job = step.job
-    if job.max_cores and job.cores + max(1, step.resources.cores) > job.max_cores:
-        return f"job {job.id}"
-    return f"user {job.user}"
+    return f"job {step.job.id}" if over_job_cap(step) else f"user {step.job.user}"
 
 
 def keep_back(farm: Farm, step: Step) -> None:
-    """Takes a step out of its queue until an attempt of its job or user ends."""
-    job = step.job
-    step.line = None
-    if job.max_cores and job.cores + max(1, step.resources.cores) > job.max_cores:
+    """Takes a step out of its queue until an attempt of its job ends, or its line until one of its user does.
+
+    Only what the cap refuses now may be kept back: nothing else wakes it.
+    """
+    job, line, shape = step.job, step.line, step.shape
+    if over_job_cap(step):
+        step.line = None
         job.capped[step.id] = step
-    else:
-        job.holder.capped[step.id] = step
+    elif line is not None and shape is not None:
+        shape.queue.hold(line)
+        job.holder.kept[line] = shape
+
+
+def over_job_cap(step: Step) -> bool:
+    """Whether its job may not hold what another lease of the step would take."""
+    job = step.job
+    return bool(job.max_cores and job.cores and job.cores + max(1, step.resources.cores) > job.max_cores)
 
 
 # ---------------------------------------------------------------- limits
@@ -378,14 +405,6 @@ def limit_short(farm: Farm, limits: tuple[tuple[str, int], ...], node_id: int = 
     return ""
 
 
-def short_limit(farm: Farm, limits: tuple[tuple[str, int], ...]) -> str:
-    """The limit that has too few tokens left, as ``limit nuke``; "" when all have enough."""
-    for name, count in limits:
-        if limit_short(farm, ((name, count),)):
-            return f"limit {name}"
-    return ""
-
-
 # ---------------------------------------------------------------- policy
 
 
@@ -396,7 +415,7 @@ def apply_policy(farm: Farm, row: PolicyRow) -> None:
     if half_life_us != farm.half_life_us:
         rebase(farm, row.at_us)
         farm.half_life_us = half_life_us
-        farm.share_part = -1
+        farm.share_until_us = 0
     farm.policy = policy
     set_figures(farm)
     for bucket in [*farm.buckets.values(), *farm.empty_buckets.values()]:
@@ -447,7 +466,7 @@ def load(farm: Farm, saved: dict[str, Any]) -> None:
     """Takes what ``dump`` kept; the policy and the jobs are there already, attempts come afterwards."""
     farm.share_origin_us = saved["origin_us"]
     farm.half_life_us = saved["half_life_us"]
-    farm.share_part = -1
+    farm.share_until_us = 0
     for name, level, credit, used, number in saved["projects"]:
         account = project_account(farm, name)
         account.level, account.credit = int(level), int(credit)

@@ -265,11 +265,11 @@ def _forget_step(farm: Farm, step: Step) -> None:
             else:
                 waiter.unmet -= not edge.met
     farm.passed.pop(step.id, None)
+    farm.outbid.pop(step.id, None)
     kept = farm.reservations.pop(step.id, None)
     if kept is not None and (node := farm.nodes.get(kept.node_id)) is not None and node.reserved is kept:
         node.reserved = None
     farm.due.parked.pop(step.id, None)
-    step.job.holder.capped.pop(step.id, None)
     del farm.steps[step.id]
 
 

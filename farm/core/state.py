@@ -185,6 +185,22 @@ class Reservation(msgspec.Struct):
     hunger: Hunger | None = None
 
 
+class Outbid(msgspec.Struct):
+    """A step that found too few tokens, or too small a cap, while others took of them.
+
+    Attributes:
+        since_us: Since when; later than now while it is the others' turn.
+        last_us: When that was last seen.
+        held_us: Since when what comes free is left to it, 0 = it is not.
+        span_us: How long it is left to it at most.
+    """
+
+    since_us: int
+    last_us: int
+    held_us: int
+    span_us: int
+
+
 class Farm:
     """The whole state.
 
@@ -217,11 +233,17 @@ class Farm:
         self.fresh: dict[int, Shape] = {}
         self.unable: dict[int, Shape] = {}
         self.unable_version = -1
+        #: Shapes that fitted none of the free nodes there were, the last found last; looked at again once a
+        #: bucket is there that could take them.  How many were found so far, and when it was last noted that
+        #: work behind them was leased.
+        self.misfits: dict[int, Shape] = {}
+        self.misfits_found = 0
+        self.misfits_noted_us = 0
         #: Jobs that render scout frames first, by number; when they are looked at next.
         self.scouting: dict[int, Job] = {}
         self.scouts_due_us = 0
-        #: Steps that found too few tokens (or too small a cap) while others took of them: (first, last time).
-        self.outbid: dict[int, tuple[int, int]] = {}
+        #: Steps that found too few tokens (or too small a cap) while others took of them.
+        self.outbid: dict[int, Outbid] = {}
         self.policy = Policy()
         self.projects: dict[str, Account] = {}
         self.users: dict[tuple[str, str], Account] = {}
@@ -231,7 +253,7 @@ class Farm:
         self.half_life_us = int(self.policy.half_life_h * 3_600_000_000)
         self.share_origin_us = 0
         #: The weight of a charge now, see ``farm.core.shares.weight_now``.
-        self.share_part = -1
+        self.share_from_us = self.share_until_us = 0
         self.share_weight = 1
         #: Steps that work behind them overtook since, because they fitted nowhere: (first time, last time).
         self.passed: dict[int, tuple[int, int]] = {}

@@ -12,6 +12,7 @@ import msgspec
 from farm.core import pace
 from farm.core.apply import QUEUED
 from farm.core.chunks import Hunger, hunger, hunger_of, queued_us, slots_and_speed
+from farm.core.gather import left_to
 from farm.core.match import avoided, excluded, refused, site_closed
 from farm.core.order import order_key
 from farm.core.pace import chunk_us
@@ -115,9 +116,18 @@ def _held_until(farm: Farm, step: Step, now_us: int) -> int | None:
     elif step.limits and limit_short(farm, step.limits):
         wanted = {name for name, _ in step.limits}
         holders = [one for one in farm.attempts.values() if any(name in wanted for name, _ in one.limits)]
+    elif farm.outbid and (left := left_to(farm, step, now_us)) is not None:
+        # Not before the other one has what it gathers, which somebody holds now.
+        holders = [one for one in farm.attempts.values() if _holds(one, left.names[-1])]
     else:
         return None
     return min((now_us + pace.left_us(one, now_us) for one in holders), default=0)
+
+
+def _holds(attempt: Attempt, name: str) -> bool:
+    """Whether an attempt holds tokens of ``limit nuke``, or cores of ``user ann`` or ``job 12``."""
+    held = (f"job {attempt.step.job.id}", f"user {attempt.user}")
+    return name in held or any(name == f"limit {limit}" for limit, _ in attempt.limits)
 
 
 def _ahead(farm: Farm, step: Step) -> tuple[int, float, bool]:

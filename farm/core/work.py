@@ -68,6 +68,7 @@ class Shape:
         "key",
         "limits",
         "lined",
+        "misfit",
         "pools",
         "queue",
         "renderer",
@@ -95,6 +96,8 @@ class Shape:
         self.queue = Queue()
         #: Its entry in the farm's line-up, None while it has none.
         self.lined: Entry | None = None
+        #: As which of the shapes that fit no free node it was last found.
+        self.misfit = 0
         #: Who could take it and what waits for them, counted now and then (``farm.core.chunks``).
         self.crew: Crew | None = None
         #: (version of the nodes in service, how many of them could ever take this shape).
@@ -109,20 +112,35 @@ class Shape:
         self.queue.push(step)
         farm.busy[self.id] = farm.fresh[self.id] = self
 
+    def free(self, farm: Farm, line: Line) -> None:
+        """Puts a line back that was held."""
+        self.queue.free(line)
+        farm.busy[self.id] = farm.fresh[self.id] = self
+
     def head(self) -> Entry | None:
         """The first entry in order, or None."""
         return self.queue.head()
 
 
 class Holder:
-    """What all attempts of one user hold, and the steps that the user's cap keeps back."""
+    """What all attempts of one user hold, and the lines of steps that the user's cap keeps back.
 
-    __slots__ = ("capped", "cores", "user")
+    A line's steps ask for as many cores each, so a cap keeps all of them back or none: however many jobs the
+    user has, a cap that is full costs one look a shape.
+    """
+
+    __slots__ = ("cores", "kept", "user")
 
     def __init__(self, user: str) -> None:
         self.user = user
         self.cores = 0
-        self.capped: dict[int, Step] = {}
+        self.kept: dict[Line, Shape] = {}
+
+    @property
+    def capped(self) -> dict[int, Step]:
+        """The steps of those lines by number, the first line first (for people who ask: it is slow)."""
+        steps = (step for line in self.kept for step in line.each())
+        return {step.id: step for step in sorted(steps, key=lambda step: (step.job.id, step.index))}
 
 
 class Job:

@@ -127,7 +127,7 @@ RULES = (
     Rule(
         "what ran out of memory is not overtaken for ever",
         "farm/core/place.py",
-        "if step.notes and hunger(farm, step) is not None:",
+        "if (step.notes or step.node_failures or choosy) and is_kept_off(farm, step):",
         "if False:",
         "tests/unit/core/test_core_memory.py",
     ),

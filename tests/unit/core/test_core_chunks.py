@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from farm.core.chunks import CHUNK_MOST, SCOUTS, form_chunk
+from farm.core import chunks
+from farm.core.chunks import CHUNK_MOST, SCOUTS, SKIPPED_MOST, form_chunk, hunger, picky
 from farm.core.outcome import LeaseCommand
+from farm.core.state import Step
 from tests.support.core_rig import Rig, step
 
 
@@ -171,3 +174,56 @@ def test_enough_scouts_let_other_jobs_of_the_same_priority_go_first() -> None:
     assert jobs[: 2 * SCOUTS] == [1] * SCOUTS + [2] * SCOUTS
     assert 3 not in jobs, "no node idles, and none goes to a lower priority while a higher one waits"
     assert len(jobs) == 3 * SCOUTS
+
+
+# ---------------------------------------------------------------- what all that waits needs
+
+
+def test_what_all_that_waits_needs_is_found_by_a_look_at_some_hundreds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also when very many wait for their back-off: each set-aside of the step pays for this look."""
+    rig = Rig()
+    rig.join()
+    rig.submit(step(frames="1-20000"))
+    one = rig.step("J1/beauty")
+    one.parked.update(dict.fromkeys(range(19_000), rig.now_us + 10**9))
+    for unit in range(19_000, 20_000):
+        one.note(unit).ram_mib = 4_000
+    looked = 0
+    every = chunks.queued_in_order
+
+    def counted(of: Step) -> Iterator[int]:
+        nonlocal looked
+        for unit in every(of):
+            looked += 1
+            yield unit
+
+    monkeypatch.setattr(chunks, "queued_in_order", counted)
+    for look in (hunger, picky):
+        looked = 0
+        look(rig.core.farm, one)
+        assert looked <= SKIPPED_MOST + 2
+    one.parked.clear()
+    assert hunger(rig.core.farm, one) is None, "the first ones take any node"
+
+
+def test_only_when_each_unit_that_may_go_keeps_off_a_node_does_the_first_say_where_to() -> None:
+    rig = Rig()
+    node = rig.join(ram_mib=16_000)
+    rig.submit(step(frames="1-3"))
+    farm, one = rig.core.farm, rig.step("J1/beauty")
+    assert picky(farm, one) is None
+    one.note(1).failed_on.add(node)
+    one.note(2).ram_mib = 4_000
+    assert picky(farm, one) is None, "the first frame goes anywhere"
+    one.parked[0] = rig.now_us + 10**9
+    found = picky(farm, one)
+    assert found is not None
+    assert (found.unit, found.ram_mib) == (1, 0)
+    assert hunger(farm, one) is None, "the other one needs no more memory"
+    one.parked[1] = rig.now_us + 10**9
+    found = picky(farm, one)
+    assert found is not None
+    assert found == hunger(farm, one)
+    assert (found.unit, found.ram_mib) == (2, 4_000)

@@ -437,6 +437,51 @@ def test_what_no_node_can_take_costs_no_turn_anything() -> None:
     assert "never" in {lease.step.spec.name for lease in rig.dispatch()}
 
 
+def test_what_fits_no_free_node_costs_no_turn_anything() -> None:
+    """Hundreds of different needs stand before what can go, and a busy node has no room for any of them.
+
+    They are looked at again as soon as there is a node that fits, and those overtaken get their turn.
+    """
+    rig = Rig()
+    policy(rig, reserve_after_s=20.0, reservations=1)
+    node = rig.join("a", 4)
+    rig.submit(step("hold", "1"), priority=90)
+    hold = rig.lease()
+    for number in range(300):
+        rig.submit(step("large", "1", resources=Resources(cores=4, ram_mib=100 + number)), priority=60)
+    rig.submit(step("small", "1-500"))
+    running = rig.dispatch()
+    assert [lease.step.spec.name for lease in running] == ["small"] * 3
+    assert len(rig.core.farm.misfits) == 300
+    looked: list[object] = []
+    rig.now_us += 1_000_000
+    rig.done(running.pop(0))
+    running += rig.dispatch()
+    for shape in rig.core.farm.misfits.values():
+        queue = _Watched(looked)
+        for waiting in shape.queue.waiting():
+            waiting.line = None
+            queue.push(waiting)
+        shape.queue = queue
+    for _ in range(20):
+        rig.now_us += 10_000
+        rig.done(running.pop(0))
+        running += rig.dispatch()
+    assert len(running) == 3
+    assert looked == []
+    for _ in range(25):
+        rig.wait(1, node)
+        rig.done(running.pop(0))
+        running += rig.dispatch()
+    assert [kept.step_id for kept in rig.core.farm.reservations.values()] == [rig.step("J2/large").id]
+    rig.done(hold)
+    while running:
+        rig.done(running.pop(0))
+    assert rig.lease().step.job.id == 2
+    rig.join("b", 4)
+    assert {lease.step.spec.name for lease in rig.dispatch()} == {"large"}
+
+
 class _Watched(Queue):
     """Notes each look for its head."""
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
 from farm.core.events import PolicyEvent
 from farm.core.outcome import LeaseCommand, StopCommand
-from farm.model.policy import Policy, PreemptRule
+from farm.model.failures import NODE_FAILURES_PER_STEP
+from farm.model.policy import LimitRule, Policy, PreemptRule, SiteRule
 from farm.model.resources import Resources
+from tests.support.core_node_acts import set_
 from tests.support.core_rig import Rig, step
 
 
@@ -141,7 +144,7 @@ def test_what_fits_beside_the_large_request_is_not_kept_out() -> None:
     assert len(rig.node(1).attempts) >= 1
 
 
-@pytest.mark.parametrize("end", ["cancel", "pause", "drain", "lost"])
+@pytest.mark.parametrize("end", ["cancel", "pause", "drain", "lost", "hours"])
 def test_a_reservation_without_its_reason_is_dropped(end: str) -> None:
     rig, floor = crowded()
     while not rig.core.farm.reservations:
@@ -150,6 +153,8 @@ def test_a_reservation_without_its_reason_is_dropped(end: str) -> None:
         rig.node_act("node-drain", 1)
     elif end == "lost":
         rig.wait(70)
+    elif end == "hours":
+        set_(rig, 1, schedule="sat-sun")  # it is a Thursday
     else:
         rig.act(end, "J2")
     rig.wait(0.5)
@@ -168,6 +173,146 @@ def test_whole_nodes_are_reserved_too() -> None:
     for _ in range(40):
         floor.turn()
     assert "whole-15" in [name for _, name in floor.started]
+
+
+# ---------------------------------------------------------------- nodes it may not go to
+
+
+class Crowd:
+    """Two nodes of four cores, lesser work that keeps both busy, and a large frame that failed on one."""
+
+    def __init__(self, seed: int = 0, **fields: Any) -> None:
+        self.rig = rig = Rig()
+        if fields:
+            policy(rig, **fields)
+        self.nodes = (rig.join("ant", 4), rig.join("bee", 4))
+        self.random = random.Random(seed)
+        self.running: list[tuple[int, LeaseCommand]] = []
+        rig.submit(step("large", "1", resources=Resources(cores=4)), priority=60)
+        failed = rig.lease()
+        self.failed_on = failed.node_id
+        rig.submit(step("small", "1-3000"), priority=50)
+        for place, lease in enumerate(rig.dispatch()):
+            self.running.append((rig.now_us + (7 + 3 * place) * 1_000_000, lease))
+        rig.fail(failed, "renderer")
+
+    def second(self) -> list[LeaseCommand]:
+        """Places work and lets a second pass; returns the leases of the large step."""
+        rig = self.rig
+        leases = rig.dispatch()
+        for lease in leases:
+            self.running.append((rig.now_us + int(self.random.uniform(8, 20) * 1e6), lease))
+        rig.wait(1.0, *self.nodes)
+        for end_us, lease in list(self.running):
+            if end_us <= rig.now_us and lease.step.spec.name == "small":
+                self.running.remove((end_us, lease))
+                rig.done(lease, elapsed_s=12.0)
+        return [lease for lease in leases if lease.step.spec.name == "large"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_node_is_kept_for_a_frame_that_failed_there(seed: int) -> None:
+    """It would idle for ever: the frame goes to the other one, which gets its turn to run empty."""
+    crowd = Crowd(seed)
+    rig, begun_us = crowd.rig, crowd.rig.now_us
+    idle_s = 0
+    while not (found := crowd.second()):
+        assert rig.now_us < begun_us + 60_000_000, "it starves"
+        assert crowd.failed_on not in [kept.node_id for kept in rig.core.farm.reservations.values()]
+        idle_s += not rig.node(crowd.failed_on).attempts
+    assert found[0].node_id != crowd.failed_on
+    assert idle_s <= 1
+
+
+def test_no_work_is_stopped_on_a_node_that_the_frame_may_not_go_to() -> None:
+    crowd = Crowd(preempt=PreemptRule(on=True, gap=5, at="now", after_s=5))
+    rig, asked = crowd.rig, []
+    for _ in range(10):
+        crowd.second()
+        asked += [stop.node_id for stop in stops(rig)]
+    (other,) = [node for node in crowd.nodes if node != crowd.failed_on]
+    assert asked
+    assert set(asked) == {other}
+
+
+def test_preemption_does_not_wait_until_a_node_that_is_no_use_to_it_is_busy_too() -> None:
+    """The free node is where the frame failed; nothing overtakes it there, and it gets the other's room."""
+    rig = Rig()
+    policy(rig, preempt=PreemptRule(on=True, gap=5, at="now", after_s=5))
+    nodes = rig.join("ant", 4), rig.join("bee", 4)
+    rig.submit(step("large", "1", resources=Resources(cores=4)), priority=60)
+    failed = rig.lease()
+    rig.submit(step("low", "1", resources=Resources(cores=4)), priority=50)
+    low = rig.lease()
+    rig.fail(failed, "renderer")
+    asked: list[StopCommand] = []
+    for _ in range(8):
+        assert rig.dispatch() == []
+        rig.wait(1.0, *nodes)
+        asked += stops(rig)
+    assert [stop.node_id for stop in asked] == [low.node_id]
+    rig.report(low)
+    assert ("large", low.node_id) in [(lease.step.spec.name, lease.node_id) for lease in rig.dispatch()]
+
+
+def test_a_node_is_no_longer_kept_once_there_is_another_for_a_frame_that_failed_there() -> None:
+    rig = Rig()
+    ant = rig.join("ant", 4)
+    rig.submit(step("large", "1", resources=Resources(cores=4)), priority=60)
+    failed = rig.lease()
+    rig.submit(step("small", "1-3000"), priority=50)
+    rig.fail(failed, "renderer")
+    rig.act("pause", "J1")
+    running = rig.dispatch()
+    rig.act("resume", "J1")
+    while not rig.core.farm.reservations:
+        rig.wait(1.0, ant)
+        rig.done(running.pop(0))
+        running += rig.dispatch()
+        assert rig.now_us < 1_060_000_000
+    (kept,) = rig.core.farm.reservations.values()
+    assert kept.node_id == ant, "the only node, so it may go there again"
+    bee = rig.join("bee", 4)
+    rig.wait(0.5, ant, bee)
+    assert rig.node(ant).reserved is None
+    assert [kept.node_id for kept in rig.core.farm.reservations.values()] == [bee]
+
+
+@pytest.mark.parametrize("why", ["site", "failures", "limit"])
+def test_a_step_that_the_free_nodes_are_closed_to_gets_its_turn_at_the_others(why: str) -> None:
+    """One node always has room but is no use to it; lesser work keeps the other busy frame by frame."""
+    rig = Rig()
+    rules: dict[str, dict[str, Any]] = {
+        "site": {"sites": {"cloud": SiteRule(projects=("film",))}},
+        "limit": {"limits": {"nuke": LimitRule(total=1, per="node")}},
+    }
+    policy(rig, **rules.get(why, {}))
+    ant, bee = rig.join("ant", 4, site="cloud", pool="spare"), rig.join("bee", 4, pool="main")
+    licence = {"nuke": 1} if why == "limit" else {}
+    rig.submit(step("holder", "1", pools=("main",), limits=licence), priority=90)
+    rig.lease()
+    rig.submit(step("small", "1-3000", pools=("main",)), priority=50, project="advert")
+    running = [
+        (rig.now_us + (5 + 3 * place) * 1_000_000, lease) for place, lease in enumerate(rig.dispatch())
+    ]
+    rig.submit(
+        step("large", "1", resources=Resources(cores=3), limits=licence), priority=60, project="advert"
+    )
+    if why == "failures":
+        rig.step("J3/large").node_failures[ant] = NODE_FAILURES_PER_STEP
+    begun_us, large = rig.now_us, None
+    while large is None:
+        rig.wait(1.0, ant, bee)
+        for pair in [pair for pair in running if pair[0] <= rig.now_us]:
+            running.remove(pair)
+            rig.done(pair[1], elapsed_s=9.0)
+        for lease in rig.dispatch():
+            if lease.step.spec.name == "large":
+                large = lease
+            running.append((rig.now_us + 9_000_000, lease))
+        assert rig.node(ant).reserved is None
+        assert rig.now_us < begun_us + 60_000_000, "it starves"
+    assert large.node_id == bee
 
 
 # ---------------------------------------------------------------- preemption

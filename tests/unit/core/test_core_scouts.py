@@ -5,7 +5,12 @@ What belongs here: which frames scout, when the verdict comes, and when it must 
 
 from __future__ import annotations
 
-from farm.model.jobs import AfterSpec
+from typing import Any
+
+import pytest
+
+from farm.core import scout
+from farm.model.jobs import AfterSpec, OnFailure
 from tests.support.core_edits import edit, finish
 from tests.support.core_rig import Rig, step
 
@@ -152,7 +157,7 @@ def test_scout_frames_that_wait_for_frames_on_their_way_are_waited_for() -> None
 def test_scout_frames_that_wait_for_ever_through_others_do_not_hold_the_job() -> None:
     rig = Rig()
     rig.join("a", 4)
-    by_frame = {"frames": True}
+    by_frame: dict[str, Any] = {"frames": True}
     rig.submit(step("sim", "1-5"), step("fx", "1-5", after=(AfterSpec(step="sim", **by_frame),)))
     rig.act("cancel", "J1/sim/3")
     rig.submit(step("beauty", "1-5", after=(AfterSpec(step="fx", job="J1", **by_frame),)), scout=1)
@@ -161,3 +166,134 @@ def test_scout_frames_that_wait_for_ever_through_others_do_not_hold_the_job() ->
             rig.done(lease)
     rig.wait(1.0, 1)
     assert rig.job(2).paused_by == "scout"
+
+
+# ---------------------------------------------------------------- what does not wait for ever
+
+
+@pytest.mark.parametrize("by_frame", [True, False])
+@pytest.mark.parametrize("choice", ["go", "skip", "cancel"])
+def test_a_failure_that_holds_nothing_for_ever_does_not_end_scouting(
+    choice: OnFailure, by_frame: bool
+) -> None:
+    """The scout frame waits, through another step, for one that failed in part, and that need goes on."""
+    rig = Rig()
+    node = rig.join()
+    rig.submit(step("sim", "1-3", attempts=1), priority=90)
+    rig.submit(
+        step("fx", "1-3", after=(AfterSpec(job="J1", step="sim", frames=by_frame, on_failure=choice),)),
+        priority=80,
+    )
+    rig.fail(rig.lease(), "renderer")
+    after = (AfterSpec(job="J2", step="fx", frames=True),)
+    rig.submit(step("beauty", "2-5", after=after), scout=1, priority=50)
+    rig.wait(6, node)
+    job = rig.job(3)
+    told = rig.states("J3/beauty")
+    if choice == "cancel" and not by_frame:
+        # Frames 2 and 3 of fx were canceled with sim: the frames that need them do wait for ever.
+        assert (told, job.paused_by) == ("BBQQ", "scout")
+        return
+    assert job.scouting
+    assert not job.paused
+    while not job.paused:
+        lease = rig.lease()
+        rig.done(lease)
+        rig.wait(6, node)
+        assert rig.now_us < 1_100_000_000
+    assert job.reason.startswith("1 scout frames are done")
+
+
+@pytest.mark.parametrize("choice", ["go", "skip", "cancel"])
+def test_what_goes_on_after_a_failure_still_waits_for_ever_for_what_never_ends(choice: OnFailure) -> None:
+    """The step whose failure would not matter waits itself, for a frame that was canceled: it never ends."""
+    rig = Rig()
+    node = rig.join("a", 4)
+    rig.submit(step("plate", "1-5"), step("sim", "1-5", after=(AfterSpec(step="plate", frames=True),)))
+    rig.act("cancel", "J1/plate/3")
+    after = (AfterSpec(job="J1", step="sim", frames=True, on_failure=choice),)
+    rig.submit(step("beauty", "1-5", after=after), scout=1, priority=40)
+    for _ in range(2):
+        for lease in rig.dispatch():
+            rig.done(lease)
+    rig.wait(6, node)
+    assert rig.states("J2/beauty") == "QQBQQ"
+    assert rig.job(2).paused_by == "scout"
+
+
+# ---------------------------------------------------------------- what a look costs
+
+
+def chained(rig: Rig, length: int, *jobs: dict[str, Any]) -> None:
+    """A chain of odd frames, each made of the one before, and jobs whose frames wait for those of it.
+
+    What they have of even frames is free.
+    """
+    own = AfterSpec(step="chain", frames=True, offset=-2)
+    rig.submit(step("chain", f"1-{2 * length - 1}:2", after=(own,)), priority=90)
+    for fields in jobs:
+        frames, after = fields.pop("frames"), AfterSpec(job="J1", step="chain", frames=True)
+        rig.submit(step("beauty", frames, after=(after,)), **fields)
+
+
+@pytest.fixture
+def visits(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """What looks come by, as (step, unit)."""
+    seen: list[tuple[int, int]] = []
+    real = scout._next_of
+
+    def counted(one: Any, unit: int, key: tuple[int, int], waiting: Any) -> bool:
+        seen.append((one.id, unit))
+        return real(one, unit, key, waiting)
+
+    monkeypatch.setattr(scout, "_next_of", counted)
+    return seen
+
+
+def test_a_look_comes_by_each_frame_of_a_chain_once_for_all_jobs(visits: list[tuple[int, int]]) -> None:
+    rig = Rig()
+    node = rig.join()
+    chained(rig, 200, *({"frames": "1,2,3-399:2", "scout": 20} for _ in range(5)))
+    rig.wait(6, node)
+    assert len(visits) == len(set(visits))
+    assert len(visits) == 199 + 5 * 20, "the chain but for its first frame, and the scout frames"
+    assert [rig.job(number).scouting for number in range(2, 7)] == [True] * 5
+
+
+def test_changes_of_a_chain_do_not_walk_it_for_each_job_that_waits(visits: list[tuple[int, int]]) -> None:
+    rig = Rig()
+    node = rig.join()
+    chained(rig, 200, *({"frames": "1,2,3-399:2", "scout": 1} for _ in range(5)))
+    rig.wait(6, node)
+    assert visits
+    visits.clear()
+    for _ in range(10):
+        rig.done(rig.lease())
+    assert rig.states("J2/beauty").startswith("QQQQQQ"), "each of them moved with every frame"
+    assert visits == []
+
+
+def test_a_look_ends_at_its_budget_and_the_others_get_their_turn(
+    visits: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs in front wait at the far end of a chain; the last one's scout frame waits for ever."""
+    monkeypatch.setattr(scout, "LOOK_MOST", 100)
+    rig = Rig()
+    node = rig.join()
+    far = {"scout": 5, "frames": "301,302,303-599:2"}
+    chained(rig, 300, *(dict(far) for _ in range(4)))
+    rig.submit(step("sim", "1-5"))
+    rig.act("cancel", "J6/sim/3")
+    after = (AfterSpec(step="sim", job="J6", frames=True),)
+    rig.submit(step("beauty", "1-6", after=after), scout=1, priority=90)
+    last = rig.job(7)
+    looks = 0
+    while not last.paused:
+        visits.clear()
+        rig.wait(6, node)
+        looks += 1
+        assert len(visits) <= 100
+        assert looks <= 5, "a look for each job before it at most"
+    assert last.paused_by == "scout"
+    assert looks > 1
+    assert [rig.job(number).scouting for number in range(2, 6)] == [True] * 4
