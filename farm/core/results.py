@@ -26,7 +26,15 @@ from farm.core.match import preferred_nodes
 from farm.core.outcome import DiscardCommand, Outcome, StopCommand
 from farm.core.place import lease_adoption
 from farm.core.rows import JobStateRow, ResultRow, StaleRow
-from farm.core.specs import known_specs, learn_spec, review_holder, spec_difference, specs_of, take_over
+from farm.core.specs import (
+    Specs,
+    known_specs,
+    learn_spec,
+    review_holder,
+    spec_difference,
+    specs_of,
+    take_over,
+)
 from farm.core.state import Attempt, Farm, Job, Step
 from farm.model import reports
 from farm.model.failures import BLAMES_NODE, PAUSE_MIN, PAUSE_SHARE, RULES
@@ -91,18 +99,19 @@ def _clip(number: int) -> int:
     return max(-_MOST, min(_MOST, number))
 
 
-def _checked(step: Step, report: UnitReport) -> UnitReport:
+def _checked(step: Step, report: UnitReport, known: Specs | None) -> UnitReport:
     """The report, figures made sane; files unlike the step's other pictures do not count as done.
 
     An agent compares before it publishes; but two frames may both have been granted as the first one, by
-    a broker before and after a restart.
+    a broker before and after a restart.  And a file that was there already may be unlike a frame that was
+    allowed to be published and is not done yet: ``known`` holds that frame's pictures then.
     """
     elapsed_us, ram_mib = max(0, _clip(report.elapsed_us)), max(0, _clip(report.ram_mib))
     changes: dict[str, object] = {}
     if (elapsed_us, ram_mib) != (report.elapsed_us, report.ram_mib):
         changes = {"elapsed_us": elapsed_us, "ram_mib": ram_mib}
     if report.outcome == reports.DONE and report.files:
-        difference = spec_difference(known_specs(step) or (), specs_of(step, report.files))
+        difference = spec_difference(known or (), specs_of(step, report.files))
         if difference:
             changes |= {"outcome": reports.FAILED, "failure": FailureClass.OUTPUT.value}
             changes |= {"reason": difference, "files": ()}
@@ -115,7 +124,7 @@ def _settle_unit(
     step, unit, kind = attempt.step, report.unit, attempt.kind
     elapsed_us, ram_mib = report.elapsed_us, report.ram_mib
     if report.files or not (0 <= elapsed_us <= _MOST and 0 <= ram_mib <= _MOST):
-        report = _checked(step, report)
+        report = _checked(step, report, step.specs if kind is _VERIFY else known_specs(step))
         elapsed_us, ram_mib = report.elapsed_us, report.ram_mib
     old = step.state[unit]
     copy = step.copies.get(unit) if step.copies else None

@@ -159,17 +159,21 @@ def test_a_frame_reported_done_unlike_the_others_does_not_count() -> None:
     assert rig.results()[0].files == b""
 
 
-def test_a_file_marked_done_before_the_first_frame_is_done_decides_and_that_frame_does_not_count() -> None:
+def test_a_file_marked_done_does_not_count_if_it_is_unlike_a_frame_that_may_be_published_already() -> None:
     rig, (one, two) = asking()
-    rig.act("mark-done", "J1/beauty/9")
+    rig.act("mark-done", "J1/beauty/8-9")
     rig.join("n2")
     verify = rig.lease()
     assert grants(rig.verified(one, 0, ODD)) == [(one.attempt, 0, "")]
     assert rig.verified(two, 1, GOOD) == []
-    assert grants(rig.done(verify, picture=GOOD).commands) == [(two.attempt, 1, "")]
+    assert grants(rig.done(verify, 7, picture=GOOD, closed=False).commands) == []
+    assert rig.states()[7] == "Q"
+    assert rig.results()[0].reason == "the picture is 64x48, not 32x48 as the first frame of the step"
+    rig.done(verify, 8, picture=ODD)
+    assert rig.states()[8] == "D"
+    assert rig.step("J1/beauty").specs == (ODD,)
     rig.done(one, picture=ODD)
-    assert rig.states()[0] == "Q"
-    assert rig.results()[0].failure == "output"
+    assert rig.states()[0] == "D"
 
 
 def test_movies_and_steps_without_pictures_never_ask() -> None:
