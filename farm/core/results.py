@@ -19,7 +19,7 @@ from farm.core.apply import (
 )
 from farm.core.apply_results import apply_result
 from farm.core.blame import quarantine
-from farm.core.dependencies import settle, settle_request, stop_units
+from farm.core.dependencies import settle, settle_request, stop_units, void_requests
 from farm.core.drain import drain_node
 from farm.core.events import ReportEvent
 from farm.core.match import preferred_nodes
@@ -171,6 +171,9 @@ def _settle_unit(
         stop_units(step, (unit,), "its files are there and good", out)
     out.rows.append(row)
     apply_result(farm, row)
+    if farm.verify and new == DONE and kind is not _VERIFY:
+        # It is as was wanted: a look that is still owed must not count if it is to be rendered once more.
+        void_requests(farm, step, (unit,), (DONE,), now_us, out)
     if step.asks and new == DONE and report.outcome == _DONE:
         # Before the attempt is closed: else a frame that waits would take its place.
         learn_spec(farm, step, unit, report.files, out)

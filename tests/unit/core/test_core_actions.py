@@ -8,7 +8,9 @@ from farm.core import invariants
 from farm.core.outcome import StopCommand
 from farm.core.rows import BulkRow, JobStateRow
 from farm.model.errors import CallError, IllegalMove, UnknownName
+from farm.model.jobs import AfterSpec
 from farm.model.reports import UnitReport
+from farm.model.states import AttemptKind
 from tests.support.core_rig import Rig, step
 
 
@@ -319,6 +321,30 @@ def test_mark_done_of_a_frame_that_gets_done_meanwhile_is_harmless() -> None:
     rig.fail(verify, "output")
     assert rig.states() == "D"
     assert rig.step("J1/beauty").notes == {}
+
+
+def test_a_look_that_comes_late_does_not_count_for_a_frame_that_is_to_be_rendered_once_more() -> None:
+    rig = Rig()
+    for number in range(3):
+        rig.join(f"n{number}")
+    by_frame = (AfterSpec(step="sim", frames=True),)
+    rig.submit(step("sim", "1-2"), step("beauty", "1-2", out=True, after=by_frame))
+    first, sim = rig.dispatch()
+    rig.done(first)
+    render = rig.lease()
+    assert (render.step.spec.name, render.units) == ("beauty", (0,))
+    rig.act("mark-done", "J1/beauty/1")
+    verify = rig.lease()
+    assert verify.kind == AttemptKind.VERIFY
+    rig.done(render)
+    assert rig.core.farm.verify == {}
+    rig.done(sim)
+    rig.act("retry", "J1/sim/1")
+    assert rig.states("J1/beauty")[0] == "B"
+    rig.restart()
+    rig.join("n2", running=[verify.attempt])
+    rig.done(verify)
+    assert rig.states("J1/beauty")[0] == "B", "its file was made of the earlier input"
 
 
 @pytest.mark.parametrize("newer", ["cancel", "skip", "retry"])
