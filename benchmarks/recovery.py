@@ -1,7 +1,8 @@
 """From SIGKILL to serving again with a million frames, and what submitting them costs.
 
 The broker is killed as a power cut would end it, once with a job of a million waiting frames and once with
-half of them done and as many rows in its journal as there ever are: just before a checkpoint is forced.
+half of them done and as many rows in its journal as there ever are: just before a checkpoint is forced, with
+as many before the last one as may wait to be regrouped.
 Timed is from starting the process until it says where it listens.  Beside it: a Python that imports what
 it cannot do without.  The state before and after is compared, unit by unit.
 
@@ -35,7 +36,7 @@ from common import (
 )
 
 from farm.broker.app import restore_core
-from farm.broker.loop import CHECKPOINT_FORCED
+from farm.broker.loop import CHECKPOINT_FORCED, COMPACT_BUSY_ROWS, COMPACT_FORCED
 from farm.core import invariants
 from farm.core.core import Core
 from farm.core.events import CheckpointEvent, DispatchEvent, HelloEvent, ReportEvent
@@ -68,7 +69,7 @@ def work_through(database: Path, units: int) -> str:
         for number in range(_NODES):
             hello = HelloEvent(now_us, f"key{number:036}", facts, "", "local", 500_000_000, (), ())
             store.commit(core.handle(hello).rows)
-        rows = done = 0
+        rows = done = waiting = 0
         last = False
         while done < units:
             now_us += 1_000
@@ -87,7 +88,9 @@ def work_through(database: Path, units: int) -> str:
             ends = 2 * (units - done) < CHECKPOINT_FORCED
             if rows >= CHECKPOINT_FORCED or (ends and not last):
                 store.commit(core.handle(CheckpointEvent(now_us)).rows)
-                rows, last = 0, ends
+                rows, last, waiting = 0, ends, store.compact(0)
+            elif waiting > COMPACT_FORCED:
+                waiting = store.compact(COMPACT_BUSY_ROWS)
         return invariants.digest(core.farm)
 
 
@@ -197,7 +200,10 @@ def main() -> None:
             digest = work_through(farm.places.database, arguments.frames // 2)
             spent_us = (time.perf_counter() - started_s) / (arguments.frames // 2) * 1e6
             report.emit(
-                "recovery.scheduler_and_store", spent_us, "us/task", "no sockets; checkpoints included"
+                "recovery.scheduler_and_store",
+                spent_us,
+                "us/task",
+                "no sockets; with checkpoints and regrouping",
             )
             report_starts(report, "half_done", farm, arguments, digest)
     report.close()

@@ -116,9 +116,12 @@ class Broker:
                         f"the farm's state brings the broker down: {error.what}: {error.__cause__}",
                         hint="see `farm db check`",
                     ) from error
-                # What it was is remembered in ``_falls``; a fall without a sender (a deadline) would come
+                # What it was is remembered in ``_falls``; a fall without any message (a deadline) would come
                 # again at once, so that one waits as for a disk.
-                log.error("turn-lost reason=%s", error.what, exc_info=error)
+                if not error.blame:
+                    self._falls.note_state(error.what, error.cause)
+                    error.blame = "no message: what is stored"
+                log.error("turn-lost reason=%s cause=%s", error.what, error.blame, exc_info=error)
                 if self._falls.count != falls and self._disk_works():
                     continue
             finally:
@@ -188,6 +191,7 @@ class Broker:
                 now_us=now_us,
                 falls=self._falls,
             )
+            state.more_alerts = self._clock.alerts
             # Agents may still be uploading logs of attempts that ended before the restart.
             state.book = book = LeaseBook(state.step_name, state.node_key)
             book.note_rows(store.recent_leases(20_000))
@@ -212,6 +216,7 @@ class Broker:
                 link,
                 tick_s=self._tick_s or max(0.01, options.heartbeat_s / 8),
                 clock_us=self._clock.now_us,
+                grace_us=int(options.restart_grace_s * 1e6),
             )
             if options.metrics_port:
                 self._serve_metrics(stack, state, loop)

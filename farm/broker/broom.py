@@ -43,8 +43,11 @@ class Broom(threading.Thread):
 
     def run(self) -> None:
         """The thread."""
-        while not self._stopping:
+        while True:
             self._wake.clear()
+            # Only now: a stop between a look and the clearing would be wiped out, and waited for for ever.
+            if self._stopping:
+                return
             for folder in self._aside():
                 try:
                     if not self._remove(folder):

@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 
 from farm.broker.clock import SteadyClock
-from farm.broker.falls import TurnLost
+from farm.broker.falls import Mark, TurnLost
+from farm.broker.inquest import Heard, Inquest
 from farm.broker.routes import Routes
 from farm.broker.state import BrokerState
-from farm.core.events import CheckpointEvent, DispatchEvent, TickEvent
+from farm.core.events import CheckpointEvent, DispatchEvent, RestartEvent, TickEvent
 from farm.core.shelves import is_due
 from farm.model.errors import OvercrankError, PeerError
 from farm.protocol.bulk import JoinRefusedMsg
@@ -33,11 +34,19 @@ DRAIN = 2_000
 FEW = 5
 #: Seconds between two looks at deadlines.
 TICK_S = 0.25
-#: Rows after which the next quiet moment writes a checkpoint: history people ask for is read from it, and a
-#: restart replays what came after.
+#: Rows after which the next quiet moment writes a checkpoint: a restart replays what came after.
 CHECKPOINT_ROWS = 20_000
 #: Rows after which one is written however busy it is.
 CHECKPOINT_FORCED = 50_000
+#: Seconds without a message after which what a checkpoint has settled is regrouped into history: the gap
+#: between two messages of a busy farm is no rest.
+REST_S = 0.01
+#: Rows regrouped in one turn at rest, of some microseconds each.
+COMPACT_ROWS = 20_000
+#: Settled rows after which they are regrouped however busy it is: people's questions look through them.
+COMPACT_FORCED = 200_000
+#: ... and so many in one turn then.
+COMPACT_BUSY_ROWS = 10_000
 
 
 #: Seconds between two looks for sessions of clients that went without a word.
@@ -56,6 +65,7 @@ class Loop:
         link: The sockets.
         tick_s: Seconds between two looks at deadlines.
         clock_us: Microseconds since the epoch that never go back; default: a clock of its own.
+        grace_us: What nodes get after the broker did not listen for long: it slept, or stood still.
     """
 
     def __init__(
@@ -65,10 +75,12 @@ class Loop:
         *,
         tick_s: float = TICK_S,
         clock_us: Callable[[], int] | None = None,
+        grace_us: int = 0,
     ) -> None:
         self._s = state
         self._link = link
         self._routes = Routes(state)
+        self._inquest = Inquest(state)
         self._join_codec = join_in_codec()
         self._tick_us = int(tick_s * 1e6)
         self._clock_us = clock_us or SteadyClock().now_us
@@ -76,7 +88,13 @@ class Loop:
         self._archive_us = 0
         self._idle_us = 0
         farm = state.core.farm
+        # Who was heard before it stood still for so long is not lost by it; longer, and nobody must be.
+        self._away_us = farm.settings.lost_us // 2
+        self._grace_us = max(grace_us, farm.settings.lost_us)
         self._rows_since_checkpoint = farm.seq - farm.checkpoint_seq
+        #: About how many rows wait to be regrouped, and from when on that is done at rest.
+        self._rows_to_regroup = state.store.compact(0)
+        self._rest_us = 0
         self.waker = Waker()
         self._more = Poller([link.control])
 
@@ -96,6 +114,8 @@ class Loop:
         poller = Poller([control, join, self.waker])
         busy = True
         try:
+            # What is stored may fall without anybody's help: that must show before anybody is heard.
+            self._settle()
             while not self._s.stopping:
                 # A look by the poller costs a fifth of a receive that finds nothing.
                 ready = poller.wait(0.0 if busy else self._timeout_s())
@@ -106,12 +126,11 @@ class Loop:
                     self.waker.clear()
                 busy = bool(self.turn(control=control in ready, join=join in ready))
             self._finish()
-        except TurnLost:
-            # Whoever caused it is told so; nobody is told anything else of this turn.
-            s = self._s
-            s.outbound.drop()
-            if s.fallen is not None:
-                self._send(s.fallen[0], encode(s.fallen[1]))
+        except TurnLost as error:
+            # Whose requests came to nothing are told so; nobody is told anything else of this turn.
+            self._s.outbound.drop()
+            for routing_id, answer in self._inquest.fell(error):
+                self._send(routing_id, encode(answer))
             raise
         finally:
             self.waker.close()
@@ -122,14 +141,17 @@ class Loop:
         return (
             not (s.rows or s.later or s.fresh)
             and self._rows_since_checkpoint < CHECKPOINT_ROWS
+            and not (self._rows_to_regroup and s.now_us >= self._rest_us)
             and s.now_us < self._next_tick_us
             and (metrics is None or not (metrics.wanted or metrics.gathering))
         )
 
     def _finish(self) -> None:
-        """Writes a checkpoint, so that the next start has nothing to replay."""
+        """Writes a checkpoint and regroups everything, so that the next start has nothing to replay."""
         self._s.apply(CheckpointEvent(self._now_us()))
         self._commit_and_send()
+        while self._s.store.compact(COMPACT_ROWS):
+            pass
 
     def _now_us(self) -> int:
         """The time, never going back: not even behind what an earlier clock of this broker said."""
@@ -142,6 +164,8 @@ class Loop:
         due_us = self._s.publisher.due_in_us(self._s.now_us)
         if due_us is not None:
             wait_us = min(wait_us, due_us)
+        if self._rows_to_regroup:
+            wait_us = min(wait_us, self._rest_us - self._s.now_us)
         return max(0.0, wait_us / 1e6)
 
     def turn(self, *, control: bool = True, join: bool = True) -> int:
@@ -152,7 +176,10 @@ class Loop:
             join: Whether messages may wait on the join socket.
         """
         s = self._s
+        last_us = s.now_us
         now_us = self._now_us()
+        if now_us - last_us > self._away_us:
+            self._was_away(now_us, now_us - last_us)
         metrics = s.metrics
         begun_s = time.perf_counter() if metrics is not None else 0.0
         taken = (self._drain_control() if control else 0) + (self._drain_join() if join else 0)
@@ -164,6 +191,7 @@ class Loop:
             if now_us >= self._idle_us:
                 self._idle_us = now_us + int(IDLE_EVERY_S * 1e6)
                 s.end_idle()
+                s.falls.age()
         if s.fresh:
             self._place(now_us)
         self._commit_and_send()
@@ -176,10 +204,17 @@ class Loop:
                 # A farm that is quiet for weeks writes no other checkpoint.
                 rows = CHECKPOINT_FORCED
                 self._archive_us = now_us + int(ARCHIVE_LEAST_S * 1e6)
+        if taken:
+            self._rest_us = now_us + int(REST_S * 1e6)
         if rows >= CHECKPOINT_ROWS and (not taken or rows >= CHECKPOINT_FORCED):
             s.apply(CheckpointEvent(now_us))
             self._commit_and_send()
+            self._rows_to_regroup += self._rows_since_checkpoint
             self._rows_since_checkpoint = 0
+        elif self._rows_to_regroup and now_us >= self._rest_us:
+            self._rows_to_regroup = s.store.compact(COMPACT_ROWS)
+        elif self._rows_to_regroup > COMPACT_FORCED:
+            self._rows_to_regroup = s.store.compact(COMPACT_BUSY_ROWS)
         if metrics is not None:
             if taken:
                 metrics.turn(time.perf_counter() - begun_s, taken)
@@ -198,6 +233,17 @@ class Loop:
         s = self._s
         s.fresh = False
         s.apply(DispatchEvent(now_us, s.entropy()))
+
+    def _was_away(self, now_us: int, away_us: int) -> None:
+        """The broker did not listen: who was not heard of meanwhile may have spoken all the time."""
+        log.warning("was-away seconds=%.1f", away_us / 1e6)
+        self._s.apply(RestartEvent(now_us, self._grace_us))
+
+    def _settle(self) -> None:
+        """All that follows the messages so far, at once: deadlines, placing, storing."""
+        self._s.apply(TickEvent(self._s.now_us))
+        self._place(self._s.now_us)
+        self._commit_and_send()
 
     def _commit_and_send(self) -> None:
         s = self._s
@@ -218,6 +264,7 @@ class Loop:
                 metrics.committed(rows, time.perf_counter() - begun_s)
             s.note_leases(rows)
             s.publisher.note(rows)
+        s.heard.clear()
         if s.later:
             later, s.later = s.later, []
             for answer in later:
@@ -234,16 +281,50 @@ class Loop:
         return sent
 
     def _drain_control(self) -> int:
+        if self._s.falls.suspecting:
+            return self._drain_warily()
         take, control = self._routes.take, self._link.control
-        more = self._more.wait
+        more, heard = self._more.wait, self._s.heard.append
         for taken in range(DRAIN):
             if 0 < taken < FEW and not more(0.0):
                 return taken
             message = recv_nowait(control)
             if message is None:
                 return taken
+            heard(message)
             take(*message)
         return DRAIN
+
+    def _drain_warily(self) -> int:
+        """As long as messages are suspected of a fall: such a one gets a turn to itself."""
+        s, control = self._s, self._link.control
+        for taken in range(DRAIN):
+            message = recv_nowait(control)
+            if message is None:
+                return taken
+            suspect = self._inquest.suspect(message)
+            if suspect is not None:
+                self._take_alone(message, suspect)
+                return taken + 1
+            s.heard.append(message)
+            self._routes.take(*message)
+        return DRAIN
+
+    def _take_alone(self, message: Heard, suspect: Mark) -> None:
+        """Takes a suspect between two lookings at all else: what falls after it falls by it."""
+        s = self._s
+        try:
+            self._settle()
+        except TurnLost:
+            if s.heard:
+                s.heard.append(message)  # nothing was done for it either: its sender is told so
+            raise
+        self._inquest.alone = suspect
+        s.heard.append(message)
+        self._routes.take(*message)
+        self._settle()
+        self._inquest.alone = None
+        s.falls.clear(suspect)
 
     def _drain_join(self) -> int:
         s, join = self._s, self._link.join

@@ -43,6 +43,13 @@ class Store(Protocol):
         """Stores all rows in one durable transaction, or none."""
         ...
 
+    def compact(self, most_rows: int) -> int:
+        """Regroups about so many of the oldest rows that the last checkpoint has settled, 0 = none.
+
+        What people ask for is read faster then.  Returns about how many are left.
+        """
+        ...
+
     def load(self) -> Stored:
         """Reads what a restart starts from, less the rows to replay."""
         ...

@@ -16,6 +16,7 @@ import farm
 from farm.broker import queries
 from farm.broker.admission import admit
 from farm.broker.falls import TurnLost
+from farm.broker.inquest import CURE, node_key
 from farm.broker.nodedesk import node_event
 from farm.broker.setting import check_set, policy_event
 from farm.broker.state import REVOKED, BrokerState
@@ -29,7 +30,7 @@ from farm.core.events import (
     VerifiedEvent,
 )
 from farm.core.outcome import HelloAnswer
-from farm.model.errors import CallError, Denied, OvercrankError, PeerError, StorageError
+from farm.model.errors import CallError, Denied, OvercrankError, PeerError, StorageError, UnknownName
 from farm.model.ids import Address, parse_address
 from farm.model.roles import Role, check_allowed, check_priority
 from farm.protocol.agent import AgentWelcome, BeatAckMsg, BeatMsg, ByeMsg, ReportMsg, VerifiedMsg
@@ -52,26 +53,6 @@ from farm.protocol.common import HelloMsg, RefusedMsg, RehelloMsg, WelcomeMsg
 from farm.protocol.session import BrokerSession, accept_hello, never_arrived
 
 log = logging.getLogger("overcrank.broker")
-
-
-def node_key(key: str, slice_index: int) -> str:
-    """What identifies a node: its agent's key, and the slice when a key has several."""
-    return f"{key}/{slice_index}" if slice_index else key
-
-
-_CURE = "the broker's log says more; please report it with that log"
-_KINDS: dict[type, str] = {
-    ReportMsg: "report",
-    BeatMsg: "heartbeat",
-    VerifiedMsg: "look at files",
-    ByeMsg: "goodbye",
-}
-
-
-def _cause(error: TurnLost) -> str:
-    """What went wrong inside, in a word."""
-    inner = error.__cause__
-    return type(inner).__name__ if inner is not None else error.what
 
 
 class Routes:
@@ -119,10 +100,7 @@ class Routes:
             if handler is not None:
                 try:
                     handler(session, message)
-                except StorageError:
-                    raise
-                except TurnLost as error:
-                    self._agent_fell(session, message, error)
+                except (StorageError, TurnLost):
                     raise
                 except Exception as error:  # the turn holds what other agents said: it must not fall with one
                     self._cannot_take(session, error)
@@ -161,16 +139,6 @@ class Routes:
         s.drop(session.routing_id)
         s.outbound.reply(session.routing_id, RefusedMsg("error", reason, "see the broker's log"))
 
-    def _agent_fell(self, session: BrokerSession, message: object, error: TurnLost) -> None:
-        """An agent's message brought the turn down: it may do so once, then its node is refused."""
-        s = self._s
-        node = s.core.farm.nodes.get(session.node_id)
-        if node is not None:
-            kind = _KINDS.get(type(message), "message")
-            attempt = int(getattr(message, "attempt", 0))
-            s.falls.note_message(node.key, node.name, kind, attempt, _cause(error))
-            log.error("message-failed node=%d kind=%s attempt=%d", node.id, kind, attempt)
-
     # -- sessions --
 
     def _hello(self, routing_id: bytes, key: str, hello: HelloMsg) -> None:
@@ -199,7 +167,7 @@ class Routes:
             refusal = s.falls.node_refusal(node_key(key, hello.agent.facts.slice))
             if refusal is not None:
                 reason = f"this node is refused: {refusal}"
-                s.outbound.reply(routing_id, RefusedMsg("error", reason, _CURE))
+                s.outbound.reply(routing_id, RefusedMsg("error", reason, CURE))
                 return
             self._guarded(
                 session, lambda: parts.append(self._hello_agent(session, entry.pool, entry.site, hello))
@@ -239,11 +207,7 @@ class Routes:
             agent.pending if of_this_farm else (),
             agent.ending,
         )
-        try:
-            answer: HelloAnswer = s.apply(event)
-        except TurnLost as error:
-            s.falls.note_message(own_key, agent.facts.name, "hello", 0, _cause(error))
-            raise
+        answer: HelloAnswer = s.apply(event)
         session.node_id = answer.node_id
         old = s.agents.get(answer.node_id)
         if old is not None:
@@ -316,17 +280,10 @@ class Routes:
             why = s.falls.refusal_of(session.key, request)
             if why is not None:
                 raise OvercrankError(
-                    f"this request is not taken: it brought the broker down ({why})", hint=_CURE
+                    f"this request is not taken: it brought the broker down ({why})", hint=CURE
                 )
             reply = self._answer(session, request)
-        except StorageError:
-            raise
-        except TurnLost as error:
-            s.falls.note_request(session.key, request, _cause(error))
-            words = f"the broker failed on this request ({_cause(error)}) and goes back to what it stored"
-            fallen = ErrorReply(id=request.id, code="error", message=f"{words}; nothing was done", hint=_CURE)
-            s.fallen = (session.routing_id, fallen)
-            log.error("request-failed kind=%s user=%s", type(request).__name__, session.user)
+        except (StorageError, TurnLost):
             raise
         except OvercrankError as error:
             reply = ErrorReply(id=request.id, code=error.code, message=error.message, hint=error.hint)
@@ -350,8 +307,7 @@ class Routes:
             return self._act(request, role, user)
         if isinstance(request, NodeActReq):
             check_allowed(role, request.action, user=user, owner="")
-            answer = s.apply(node_event(s, request, user))
-            return ActReply(id=request.id, changed=answer.changed, message=answer.message)
+            return self._node_act(request, user)
         if isinstance(request, PolicySetReq):
             check_allowed(role, "policy-set", user=user, owner="")
             answer = s.apply(policy_event(s, request, user))
@@ -395,6 +351,22 @@ class Routes:
                 id=request.id, code="error", message="the broker failed to answer; its log says why"
             )
         s.outbound.reply(session.routing_id, reply)
+
+    def _node_act(self, request: NodeActReq, user: str) -> ActReply:
+        s = self._s
+        enables = request.action == "node-enable"
+        try:
+            event = node_event(s, request, user)
+        except UnknownName:
+            # One whose very first hello brought the broker down is known by what it called itself only.
+            if enables and s.falls.pardon(request.node):
+                return ActReply(id=request.id, changed=1, message=f"{request.node} is let in again")
+            raise
+        answer = s.apply(event)
+        message = answer.message
+        if enables and s.falls.pardon(s.core.farm.nodes[event.node_id].key):
+            message += ", and is let in again"
+        return ActReply(id=request.id, changed=answer.changed, message=message)
 
     def _delete(self, request: ActReq, address: Address, user: str) -> ActReply:
         s, number = self._s, address.job

@@ -11,6 +11,7 @@ import msgspec
 from farm.broker.archive import Archive
 from farm.broker.book import KEY_LENGTH, LeaseBook, StepName
 from farm.broker.falls import Falls, TurnLost
+from farm.broker.inquest import Heard
 from farm.broker.keydesk import KeyDesk
 from farm.broker.outbound import Outbound
 from farm.broker.ports import Store
@@ -19,7 +20,7 @@ from farm.broker.recorder import Recorder
 from farm.broker.templates import encode_template
 from farm.broker.views import Views
 from farm.core.core import Core
-from farm.core.events import AnyEvent
+from farm.core.events import AnyEvent, CheckpointEvent, DispatchEvent, RestartEvent, TickEvent
 from farm.core.outcome import Outcome
 from farm.core.rows import AnyRow
 from farm.core.state import Job, Node
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 IDLE_S = 600.0
 #: So many sessions of clients that follow nothing are kept; of more the longest silent end earlier.
 IDLE_MOST = 2_000
+#: Events that no message brings about: the broker's own.
+_OF_NOBODY = (DispatchEvent, TickEvent, CheckpointEvent, RestartEvent)
 #: What the owner of a key reads that is not (any more) let in: reason and cure.
 REVOKED = ("this key is revoked or unknown here", "ask for a new token")
 
@@ -93,12 +96,13 @@ class BrokerState:
         self.sessions: dict[bytes, BrokerSession] = {}
         self.agents: dict[int, BrokerSession] = {}
         self.rows: list[AnyRow] = []
-        #: Whom to tell what when the turn is lost: the sender of the message that brought it down.
-        self.fallen: tuple[bytes, object] | None = None
+        #: Messages of this turn whose effects are not stored yet: what a fall may have been caused by.
+        self.heard: list[Heard] = []
         self.later: list[Callable[[], None]] = []
         #: What brought this broker down before, also before its last reload.
         self.falls = falls or Falls()
-        self.alerts: list[str] = list(self.falls.alerts)
+        #: Further words for administrators.
+        self.more_alerts: Callable[[], list[str]] = list
         #: Tells the bulk thread which key an attempt was leased to.
         self.book: LeaseBook | None = None
         #: Counts what happens, when somebody may ask for figures.
@@ -115,6 +119,11 @@ class BrokerState:
         self.on_deleted: Callable[[int], None] = lambda job: None
         self.publisher = Publisher(core.farm, self.views, self.outbound.reply)
         keydesk.on_revoked = self.shut_out
+
+    @property
+    def alerts(self) -> list[str]:
+        """What administrators should look at, of the broker itself."""
+        return self.falls.alerts + self.more_alerts()
 
     @staticmethod
     def entropy() -> int:
@@ -138,7 +147,8 @@ class BrokerState:
         except Exception as error:
             if isinstance(error, OvercrankError) and self.core.farm.seq == before:
                 raise  # the core refused the event, and changed nothing
-            raise TurnLost(f"the core failed at {type(event).__name__}") from error
+            own = not isinstance(event, _OF_NOBODY)
+            raise TurnLost(f"the core failed at {type(event).__name__}", own=own) from error
         rows, commands = outcome.rows, outcome.commands
         if rows:
             self.rows += rows

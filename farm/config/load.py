@@ -23,7 +23,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from farm.config.options import RECORDS, AgentOptions, BrokerOptions, ClientOptions, FarmOptions
+from farm.config.options import CLOCK_SLEW, RECORDS, AgentOptions, BrokerOptions, ClientOptions, FarmOptions
 from farm.config.places import Places
 from farm.model.errors import CallError, StorageError
 
@@ -350,3 +350,10 @@ def _check_together(made: FarmOptions, where: dict[str, str]) -> None:
                     f"{large} ({getattr(made, large):g})",
                     hint=why,
                 )
+        if made.lease_ttl_s >= made.lost_s * (1 - CLOCK_SLEW):
+            source = where.get("lease_ttl_s") or where.get("lost_s") or ""
+            raise CallError(
+                f"{source}: lease_ttl_s ({made.lease_ttl_s:g}) must be less than lost_s ({made.lost_s:g}) "
+                f"by more than {CLOCK_SLEW:.0%} of it",
+                hint="the broker's clock may run so much faster while it follows the machine's",
+            )

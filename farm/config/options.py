@@ -18,6 +18,9 @@ from msgspec import Meta
 #: Groups an option can belong to; one table of the configuration file each.
 Group = Literal["farm", "broker", "agent", "client"]
 
+#: While the broker's clock and the machine's differ, the broker's runs faster or slower by this share.
+CLOCK_SLEW = 0.05
+
 _Port = Annotated[int, Meta(ge=0, le=65535)]
 _Seconds = Annotated[float, Meta(gt=0, le=10_000_000)]
 _Level = Literal["debug", "info", "warning", "error"]

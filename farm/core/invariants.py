@@ -380,7 +380,7 @@ def digest(farm: Farm) -> str:
         sorted((h.user, h.cores) for h in farm.holders.values() if h.cores),
     )
     verify = [(v.id, v.step_id, v.units, v.purpose, v.leased) for v in farm.verify.values()]
-    numbers = (farm.seq, farm.next_job, farm.next_step, farm.next_attempt, farm.next_node)
+    numbers = (farm.seq, farm.next_job, farm.next_step, farm.next_attempt, farm.next_node, farm.next_account)
     rest = (list(farm.lost.items()), sorted(farm.tokens.items()), farm.shelved.dump())
     whole = (numbers, jobs, steps, attempts, nodes, verify, rest)
     plain = repr(shares) + str(msgspec.json.encode(farm.policy))

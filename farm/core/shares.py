@@ -84,7 +84,8 @@ def project_account(farm: Farm, project: str) -> Account:
     account = farm.projects.get(project)
     if account is None:
         weight = farm.policy.projects.get(project, 1)
-        account = farm.projects[project] = Account(project, weight, _next_number(farm.projects))
+        account = farm.projects[project] = Account(project, weight, farm.next_account)
+        farm.next_account += 1
     return account
 
 
@@ -94,13 +95,9 @@ def user_account(farm: Farm, project: str, user: str) -> Account:
     account = farm.users.get(key)
     if account is None:
         weight = farm.policy.users.get(user, 1)
-        account = farm.users[key] = Account(user, weight, _next_number(farm.users))
+        account = farm.users[key] = Account(user, weight, farm.next_account)
+        farm.next_account += 1
     return account
-
-
-def _next_number(accounts: dict[Any, Account]) -> int:
-    """Above all numbers there are: accounts stand in the order in which they came, and some may be gone."""
-    return next(reversed(accounts.values())).number + 1 if accounts else 1
 
 
 def join_accounts(farm: Farm, job: Job) -> None:
@@ -454,6 +451,7 @@ def dump(farm: Farm) -> dict[str, Any]:
     return {
         "origin_us": farm.share_origin_us,
         "half_life_us": farm.half_life_us,
+        "next": farm.next_account,
         "projects": [(a.name, str(a.level), str(a.credit), a.used, a.number) for a in farm.projects.values()],
         "users": [
             (project, a.name, str(a.level), str(a.credit), a.used, a.number)
@@ -475,6 +473,8 @@ def load(farm: Farm, saved: dict[str, Any]) -> None:
         account = user_account(farm, project, name)
         account.level, account.credit = int(level), int(credit)
         account.used, account.number = used, number
+    numbers = [account.number for account in (*farm.projects.values(), *farm.users.values())]
+    farm.next_account = saved.get("next", max(numbers, default=0) + 1)
     # In the order in which they were made, also those of jobs that are no longer in memory.
     farm.projects = {name: farm.projects[name] for name, *_ in saved["projects"]}
     farm.users = {(project, name): farm.users[project, name] for project, name, *_ in saved["users"]}

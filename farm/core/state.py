@@ -251,6 +251,8 @@ class Farm:
         #: What users' attempts hold, by user.
         self.holders: dict[str, Holder] = {}
         self.half_life_us = int(self.policy.half_life_h * 3_600_000_000)
+        #: Of the next account; no number is given twice, since heaps may still hold that of one that went.
+        self.next_account = 1
         self.share_origin_us = 0
         #: The weight of a charge now, see ``farm.core.shares.weight_now``.
         self.share_from_us = self.share_until_us = 0

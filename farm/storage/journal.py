@@ -46,7 +46,9 @@ def _slim(kind: type[Row]) -> type[msgspec.Struct]:
     )
 
 
-_KIND_OF: dict[type, type[Row]] = {_slim(kind): kind for kind in JOURNALED}
+#: What ``decode_places`` gives of each kind of row.
+PLACE_OF: dict[type[Row], type] = {kind: _slim(kind) for kind in JOURNALED}
+_KIND_OF: dict[type, type[Row]] = {place: kind for kind, place in PLACE_OF.items()}
 _PLACES = msgspec.msgpack.Decoder(list[Union[tuple(_KIND_OF)]])  # type: ignore[misc]  # noqa: UP007
 
 #: Kinds people read as the history of a step.
@@ -72,9 +74,26 @@ def decode_rows(blob: bytes, where: str) -> list[Any]:
     try:
         return _ROWS.decode(blob)
     except msgspec.MsgspecError as error:
-        raise StorageError(
-            f"{where} is damaged: {error}", hint="put a backup in its place, or see `farm db repair`"
-        ) from error
+        raise _damaged(where, error) from error
+
+
+def decode_places(blob: bytes, where: str) -> list[Any]:
+    """Of each row of a blob the fields up to the last one that places it, as its ``PLACE_OF``.
+
+    Raises:
+        StorageError: It is no such blob; ``where`` names it.
+    """
+    try:
+        places: list[Any] = _PLACES.decode(blob)
+        return places
+    except msgspec.MsgspecError as error:
+        raise _damaged(where, error) from error
+
+
+def _damaged(where: str, error: Exception) -> StorageError:
+    return StorageError(
+        f"{where} is damaged: {error}", hint="put a backup in its place, or see `farm db repair`"
+    )
 
 
 class Segment(msgspec.Struct, frozen=True, gc=False):
@@ -123,14 +142,18 @@ class Regrouping:
     """Sorts journal entries, given in order, into segments.
 
     Args:
-        leases: Of attempts that were open when the first entry began.
+        attempts: Bounds of the units of attempts leased before these entries; those leased in them are added.
+            A result of another one is taken to concern every unit.
+
+    Attributes:
+        rows: How many were taken.
     """
 
-    def __init__(self, leases: Iterable[LeaseRow] = ()) -> None:
+    def __init__(self, attempts: dict[int, tuple[int, int]]) -> None:
+        self.rows = 0
         self._open: dict[int, _Open] = {}
         self._closed: list[Segment] = []
-        #: Bounds of the units of those attempts and of the ones leased in these entries.
-        self._attempts = {lease.id: _bounds(lease.units) for lease in leases}
+        self._attempts = attempts
 
     def add(self, blob: bytes, where: str) -> None:
         """Takes an entry.
@@ -138,13 +161,9 @@ class Regrouping:
         Raises:
             StorageError: It does not decode.
         """
-        try:
-            places = _PLACES.decode(blob)
-            raws = _RAWS.decode(blob)
-        except msgspec.MsgspecError as error:
-            raise StorageError(
-                f"{where} is damaged: {error}", hint="put a backup in its place, or see `farm db repair`"
-            ) from error
+        places = decode_places(blob, where)
+        raws = _RAWS.decode(blob)
+        self.rows += len(raws)
         opened, attempts = self._open, self._attempts
         for place, raw in zip(places, raws, strict=True):
             kind = _KIND_OF[type(place)]
@@ -158,17 +177,12 @@ class Regrouping:
                     low, high = 0, EVERY_UNIT
             elif kind is LeaseRow:
                 step_id = place.step_id
-                text = place.units
-                if text.isdecimal():
-                    low = high = int(text)
-                else:
-                    low, high = _bounds(text)
-                attempts[place.id] = (low, high)
+                attempts[place.id] = low, high = bounds_of(place.units)
             elif kind in PASSING:
                 continue
             else:
                 step_id = getattr(place, "step_id", 0)
-                low, high = _bounds(place.units) if kind is BulkRow else (EVERY_UNIT, -1)
+                low, high = bounds_of(place.units) if kind is BulkRow else (EVERY_UNIT, -1)
             into = opened.get(step_id)
             if into is None:
                 into = opened[step_id] = _Open(step_id, place.seq)
@@ -183,22 +197,16 @@ class Regrouping:
             if len(into.parts) >= SEGMENT_ROWS:
                 self._closed.append(opened.pop(step_id).closed())
 
-    def take(self) -> list[Segment]:
-        """Segments that are full, each given once."""
-        closed, self._closed = self._closed, []
-        return closed
-
     def finish(self) -> list[Segment]:
-        """The other segments."""
-        self._closed += [part.closed() for part in self._open.values()]
-        self._open.clear()
-        return self.take()
+        """All segments."""
+        return self._closed + [part.closed() for part in self._open.values()]
 
 
-def _bounds(text: str) -> tuple[int, int]:
+def bounds_of(text: str) -> tuple[int, int]:
     """Bounds of unit indices as text; ``*`` is every unit."""
     if text.isdecimal():
-        return int(text), int(text)
+        unit = int(text)
+        return unit, unit
     if text == "*":
         return 0, EVERY_UNIT
     units = units_of(text)
@@ -209,7 +217,7 @@ def span_of(row: Any) -> tuple[int, int] | None:
     """First and last unit a row names itself, None when it names none."""
     if type(row) is ResultRow:
         return (row.unit, row.unit) if row.unit >= 0 else None
-    return _bounds(row.units) if type(row) is LeaseRow or type(row) is BulkRow else None
+    return bounds_of(row.units) if type(row) is LeaseRow or type(row) is BulkRow else None
 
 
 def concerning(rows: Iterable[Told], low: int, high: int) -> list[Told]:
@@ -226,7 +234,7 @@ def concerning(rows: Iterable[Told], low: int, high: int) -> list[Told]:
                 kept.append(row)
             continue
         text = row.units  # type: ignore[union-attr]
-        first, last = _bounds(text)
+        first, last = bounds_of(text)
         if first <= high and last >= low:
             kept.append(row)
             if type(row) is LeaseRow:
@@ -239,7 +247,7 @@ def reach(rows: Iterable[Told], low: int, high: int) -> tuple[int, int]:
     wide_low, wide_high = low, high
     for row in rows:
         if type(row) is LeaseRow:
-            first, last = _bounds(row.units)
+            first, last = bounds_of(row.units)
             if first <= high and last >= low:
                 wide_low, wide_high = min(wide_low, first), max(wide_high, last)
     return wide_low, wide_high

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +84,11 @@ class MemoryStore(_Reader):
             raise StorageError(f"{_NAME} is in use by another broker")
         self.disk.owned = True
 
-    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
+    def _write(self, work: Iterable[Work]) -> None:
         if work and self.fail_next:
             reason, self.fail_next = self.fail_next, ""
             self._refuse(StorageError(reason))
-        super()._write(work, then)
+        super()._write(work)
 
     def close(self) -> None:
         """Closes; may be called again."""

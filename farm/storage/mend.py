@@ -1,22 +1,18 @@
 """Makes a sound database of a damaged one: what can be read is kept, what cannot is told.
 
-What belongs here: reading round damage, and putting together a farm from what is left.  What must not:
-touching the original, which keeps all its bytes under another name.
+What belongs here: putting together a farm from what is left (``farm.storage.salvage`` reads it).  What must
+not: touching the original, which keeps all its bytes under another name.
 
 A farm comes back from its checkpoint and the rows after it; where the checkpoint is damaged, from its whole
-history.  The journal is kept up to the first entry that is missing, unreadable or does not fit: what comes
-after it builds on what is gone.
+history.  After the checkpoint the journal is kept up to the first entry that is missing, unreadable or does
+not fit: what comes after it builds on what is gone.  Entries before the checkpoint that wait to be regrouped
+are history alone, and each can be lost for itself.
 """
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from farm.core.checkpoint import BEFORE_ALL, Stored
 from farm.core.core import Core
@@ -26,42 +22,17 @@ from farm.core.rows import StepMapRow
 from farm.core.state import Farm
 from farm.model.errors import StorageError
 from farm.storage.care import Health, check_file, from_history, rebuilt, unreadable
-from farm.storage.database import REPAIRING, create_database
-from farm.storage.ddl import HEAD
+from farm.storage.database import REPAIRING
 from farm.storage.ground import OwnerLock, refuse_network, sync_folder
-from farm.storage.journal import Segment, decode_rows
+from farm.storage.journal import decode_rows
 from farm.storage.leaving import IN_MEMORY, INCOMPLETE
-from farm.storage.sqlite import SqliteReader, SqliteStore
-from farm.storage.tables import BY_ROW, GROUND, LEAVING, TABLES
+from farm.storage.salvage import Mended, last_settled, salvage
+from farm.storage.sqlite import SqliteStore
+from farm.storage.tables import BY_ROW, GROUND, LEAVING
 from farm.storage.troubles import database_trouble, file_trouble
 
-#: Statements spent on reading round the damage of one table before the rest of it is given up.
-TRIES = 20_000
-#: No number of a row is farther from zero.
-_MOST = 2**44
-#: Columns of the other tables; those of rows are the rows' fields.
-_OTHERS: dict[str, tuple[str, ...]] = {
-    "meta": ("name", "value"),
-    "keys": ("public", "role", "user", "pool", "site", "label", "revoked", "added_us", "n"),
-    "invites": ("name", "record", "n"),
-    "segments": Segment.__struct_fields__,
-    "journal": ("id", "seq_last", "at_us", "blob"),
-}
-
-
-class Mended(msgspec.Struct):
-    """What a repair did.
-
-    Attributes:
-        kept: Where the original is now, "" when nothing was damaged and nothing done.
-        lost: What could not be kept, in words.
-        jobs, rows: How many of each the new database has.
-    """
-
-    kept: str = ""
-    lost: list[str] = []
-    jobs: int = 0
-    rows: int = 0
+#: Rows regrouped in one transaction.
+_AT_ONCE = 50_000
 
 
 def repair_file(path: Path) -> Mended:
@@ -88,7 +59,7 @@ def repair_file(path: Path) -> Mended:
         _remove(work)
         try:
             mended = Mended()
-            _salvage(path, work, mended)
+            salvage(path, work, mended)
             _make_a_farm(work, mended)
         except BaseException:
             _remove(work)
@@ -111,116 +82,29 @@ def _problems(path: Path) -> list[str]:
         return [error.message]
 
 
-# ---------------------------------------------------------------- reading
-
-
-def _salvage(path: Path, work: Path, mended: Mended) -> None:
-    """Copies what can be read into a new database."""
-    create_database(work)
-    columns = {table.name: table.columns for table in TABLES} | _OTHERS
-    with (
-        SqliteReader(path, owned=True) as reader,
-        contextlib.closing(sqlite3.connect(work, isolation_level=None)) as new,
-    ):
-        old = reader._opened()
-        try:
-            found = old.execute("SELECT version_num FROM alembic_version").fetchall()
-        except sqlite3.DatabaseError:
-            found = [(HEAD,)]  # that part is damaged; the tables will tell
-        if found != [(HEAD,)]:
-            raise StorageError(f"{path} has another schema than {HEAD}", hint="see `farm db upgrade`")
-        new.execute("BEGIN IMMEDIATE")
-        kept = 0
-        for name, fields in columns.items():
-            listed = ", ".join(f'"{field}"' for field in fields)
-            insert = f"INSERT INTO {name} ({listed}) VALUES ({', '.join('?' * len(fields))})"
-            read, refused, unreadable_places = 0, 0, False
-            for row in _rows_round_damage(old, f"SELECT {listed} FROM {name}"):
-                if row is None:
-                    unreadable_places = True
-                    continue
-                read += 1
-                refused += not _taken(new, name, insert, row, mended)
-            kept += read
-            if unreadable_places:
-                # How many there were is written where it cannot be read.
-                what = f"some rows cannot be read, {read} can" if read else "no row can be read"
-                mended.lost.append(f"{name}: {what}")
-            if refused:
-                mended.lost.append(f"{name}: {refused} rows contradict the rest or cannot be understood")
-            if (unreadable_places or refused) and name == "segments":
-                new.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (INCOMPLETE, "repaired"))
-        if not kept:
-            raise StorageError(f"nothing of {path} can be read", hint="put a backup in its place")
-        for name, row, *_ in new.execute("PRAGMA foreign_key_check").fetchall():
-            new.execute(f"DELETE FROM {name} WHERE rowid = ?", (row,))
-            mended.lost.append(f"{name}, row {row}: belongs to what is gone")
-        new.execute("COMMIT")
-
-
-def _rows_round_damage(db: sqlite3.Connection, select: str) -> Iterator[tuple[Any, ...] | None]:
-    """Rows in order of their key; None for each place where some cannot be read."""
-    rows: list[tuple[Any, ...]]
-    try:
-        rows = db.execute(f"{select} ORDER BY rowid").fetchall()
-    except sqlite3.DatabaseError as error:
-        if "no such table" in str(error) or error.sqlite_errorname == "SQLITE_NOTADB":
-            yield None
-            return
-    else:
-        yield from rows
-        return
-    ranges, tries = [(-_MOST, _MOST)], TRIES
-    while ranges and tries:
-        tries -= 1
-        low, high = ranges.pop()
-        try:
-            rows = db.execute(f"{select} WHERE rowid BETWEEN ? AND ? ORDER BY rowid", (low, high)).fetchall()
-        except sqlite3.DatabaseError:
-            if low == high:
-                yield None
-            else:
-                middle = (low + high) // 2
-                ranges += [(middle + 1, high), (low, middle)]
-        else:
-            yield from rows
-    if ranges:
-        yield None
-
-
-def _taken(db: sqlite3.Connection, name: str, insert: str, row: tuple[Any, ...], mended: Mended) -> bool:
-    """Whether a row makes sense and was taken."""
-    if name in ("segments", "journal"):
-        where = f"{'history segment' if name == 'segments' else 'journal entry'} {row[0]}"
-        try:
-            if not isinstance(row[-1], bytes) or not decode_rows(row[-1], where):
-                return False
-        except StorageError as error:
-            mended.lost.append(error.message)
-            return False
-    try:
-        db.execute(insert, row)
-    except sqlite3.Error:  # a value that fits no column, a key twice
-        return False
-    return True
-
-
 # ---------------------------------------------------------------- putting together
 
 
 def _make_a_farm(work: Path, mended: Mended) -> None:
     """Cuts off what does not fit, until the rest makes a farm, and writes its checkpoint."""
     with SqliteStore(work) as store:
-        _cut_torn_tail(store, mended)
+        settled = last_settled(store._query)
+        _straighten(store, settled, mended)
+        _cut_torn_tail(store, settled, mended)
         whole = store.meta(INCOMPLETE) is None
-        if whole:
-            _take_off_the_shelf(store, mended)
+        taken_off = whole and _take_off_the_shelf(store, mended)
         image = store.load()
-        farm = _longest(store, image, mended)
+        if image.checkpoint is None and not whole:
+            raise _too_little()
+        farm = _longest(store, image, settled, mended)
         if farm is not None and whole and image.checkpoint is not None:
-            # Where both can be read and do not agree, the rows are what happened.
             told = from_history(store, store.load(), Health(store.label))
-            if told is not None and digest(told) != digest(farm):
+            differs = told is not None and digest(told) != digest(farm)
+            if told is None or (differs and not taken_off and _lacks_history(store, image)):
+                mended.lost.append("parts of the history before the checkpoint: the farm was made of that")
+                store.set_meta(INCOMPLETE, "repaired")
+            elif differs:
+                # Where both can be read and do not agree, the rows are what happened.
                 mended.lost.append("the checkpoint did not agree with its rows: the farm was made of those")
                 farm = told
         if farm is None and image.checkpoint is not None and whole:
@@ -228,17 +112,16 @@ def _make_a_farm(work: Path, mended: Mended) -> None:
             # The maps of jobs in the archive stay: nothing else says what became of them.
             maps = ("checkpoints", f"step_maps WHERE {IN_MEMORY[StepMapRow]}", "node_maps")
             store._write([(f"DELETE FROM {name}", [()]) for name in maps])
-            farm = _longest(store, store.load(), mended)
+            farm = _longest(store, store.load(), settled, mended)
         if farm is None:
-            raise StorageError(
-                "too little of the database can be read to make a farm of it",
-                hint="put a backup in its place",
-            )
+            raise _too_little()
         for step in farm.steps.values():
             step.dirty = True
         farm.seq = store.load().last_seq
         at_us = max((row[0] for row in store._query("SELECT max(at_us) FROM history")), default=0) or 0
         store.commit(Core(farm=farm).handle(CheckpointEvent(at_us)).rows)
+        while store.compact(_AT_ONCE):
+            pass
         mended.jobs = store._query("SELECT count(*) FROM jobs")[0][0]
         mended.rows = store._query("SELECT coalesce(sum(rows), 0) FROM segments")[0][0]
     problems = check_file(work, quick=True).problems
@@ -248,21 +131,66 @@ def _make_a_farm(work: Path, mended: Mended) -> None:
         )
 
 
-def _take_off_the_shelf(store: SqliteStore, mended: Mended) -> None:
-    """Jobs of the archive that are damaged come back to memory, where their history makes them anew."""
+def _too_little() -> StorageError:
+    return StorageError(
+        "too little of the database can be read to make a farm of it", hint="put a backup in its place"
+    )
+
+
+def _lacks_history(store: SqliteStore, image: Stored) -> bool:
+    """Whether rows that waited to be regrouped may be gone: numbers up to the checkpoint that none has.
+
+    Maps that later ones replaced leave such holes, too: then nobody can tell, and the checkpoint is believed.
+    """
+    ((first,),) = store._query("SELECT min(id) FROM journal WHERE id <= ?", (image.after,))
+    if first is None:
+        return False
+    seen = {row.seq for row in store.replay(first - 1)}
+    for name in ("history", "step_maps", "node_maps", "checkpoints"):
+        seen.update(seq for (seq,) in store._query(f"SELECT seq FROM {name} WHERE seq >= ?", (first,)))
+    return any(seq not in seen for seq in range(first, image.after + 1))
+
+
+def _take_off_the_shelf(store: SqliteStore, mended: Mended) -> bool:
+    """Jobs of the archive that are damaged come back to memory, where their history makes them anew.
+
+    Returns:
+        Whether there were any.
+    """
     damaged = list(unreadable(store))
     if damaged:
         store._write([("DELETE FROM shelf WHERE job_id = ?", [(number,) for number, _ in damaged])])
         mended.lost += [f"{text}: it was made anew from its history" for _, text in damaged]
+    return bool(damaged)
 
 
-def _cut_torn_tail(store: SqliteStore, mended: Mended) -> None:
+def _straighten(store: SqliteStore, settled: int, mended: Mended) -> None:
+    """Drops entries before the checkpoint that are not what their numbers say; no state builds on them."""
+    until = settled if store._checkpoint_seq() is not None else BEFORE_ALL
+    ((last,),) = store._query("SELECT max(id) FROM segments WHERE id <= ?", (until,))
+    last = BEFORE_ALL if last is None else last
+    for number, seq_last, blob in store._query(
+        "SELECT id, seq_last, blob FROM journal WHERE id <= ? ORDER BY id", (until,)
+    ):
+        seqs = [row.seq for row in decode_rows(blob, "")]
+        if seqs[0] != number or not last < number <= seqs[-1] <= until or seqs != sorted(set(seqs)):
+            mended.lost.append(f"journal entry {number}: its rows are not those it is numbered for")
+            drop = ("DELETE FROM journal WHERE id = ?", [(number,)])
+            store._write([drop])
+            store.set_meta(INCOMPLETE, "repaired")
+            continue
+        last = seqs[-1]
+        if seq_last != last:
+            store._write([("UPDATE journal SET seq_last = ? WHERE id = ?", [(last, number)])])
+
+
+def _cut_torn_tail(store: SqliteStore, settled: int, mended: Mended) -> None:
     """Drops the journal from the first hole on: what comes after it builds on rows that are gone."""
     image = store.load()
     present = {row[0] for row in store._query("SELECT seq FROM history")}
     for kind in (*GROUND, *LEAVING):
         present.update(row[0] for row in store._query(f"SELECT seq FROM {BY_ROW[kind].name}"))
-    sql = "SELECT id, seq_last, blob FROM journal WHERE seq_last > ? ORDER BY id"
+    sql = "SELECT id, seq_last, blob FROM journal WHERE id > ? ORDER BY id"
     entries = store._query(sql, (image.after,))
     wanted = image.after + 1 if image.checkpoint is not None else None
     for number, seq_last, blob in entries:
@@ -274,6 +202,8 @@ def _cut_torn_tail(store: SqliteStore, mended: Mended) -> None:
             fits = fits and (wanted is None or wanted == seq)
             wanted = seq + 1 if wanted is not None else None
         if not fits:
+            if number <= settled:
+                raise _too_little()  # without its checkpoint the farm is made of all rows or not at all
             _cut(store, number, mended)
             return
 
@@ -284,8 +214,12 @@ def _cut(store: SqliteStore, number: int, mended: Mended) -> None:
     mended.lost.append(f"the journal from row {number} on ({count} commits) builds on what is gone")
 
 
-def _longest(store: SqliteStore, image: Stored, mended: Mended) -> Farm | None:
-    """The farm of as many commits as fit after a base; cuts off the others.  None when the base is bad."""
+def _longest(store: SqliteStore, image: Stored, settled: int, mended: Mended) -> Farm | None:
+    """The farm of as many commits as fit after a base; cuts off the others.  None when the base is bad.
+
+    To the base belongs all that a checkpoint has settled, be it read from that or made anew from its rows: a
+    farm without it is not the one that was.
+    """
 
     def upto(last: int | None) -> Farm | None:
         rows = (row for row in store.replay(image.after) if last is None or row.seq <= last)
@@ -294,7 +228,7 @@ def _longest(store: SqliteStore, image: Stored, mended: Mended) -> Farm | None:
     whole = upto(None)
     if whole is not None:
         return whole
-    ends = store._query("SELECT id, seq_last FROM journal WHERE id > ? ORDER BY id", (image.after,))
+    ends = store._query("SELECT id, seq_last FROM journal WHERE id > ? ORDER BY id", (settled,))
     first = ends[0][0] - 1 if ends else BEFORE_ALL
     farm = upto(first) if ends else None
     if farm is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote, urlsplit
@@ -169,25 +169,18 @@ class PostgresStore(SqlStore):
         except self._psycopg.Error as error:
             raise self._trouble(error) from error
 
-    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
+    def _write(self, work: Iterable[Work]) -> None:
         db = self._opened()
         self._check_writable()
         if not work:
             return
         try:
-            with db.cursor() as cursor:
-                # One journey to the server and back for all of it.
-                with db.pipeline():
-                    cursor.execute("BEGIN")
-                    for sql, values in work:
-                        _many(cursor, sql, values)
-                    if then is None:
-                        cursor.execute("COMMIT")
-                if then is not None:
-                    for sql, values in then():
-                        with db.pipeline():
-                            _many(cursor, sql, values)
-                    cursor.execute("COMMIT")
+            # One journey to the server and back for all of it.
+            with db.cursor() as cursor, db.pipeline():
+                cursor.execute("BEGIN")
+                for sql, values in work:
+                    _many(cursor, sql, values)
+                cursor.execute("COMMIT")
         except BaseException as error:
             self._roll_back(db, error)
 
@@ -217,7 +210,7 @@ class PostgresReader(PostgresStore):
     def _bring_up_to_date(self) -> None:
         self._opened().execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
-    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
+    def _write(self, work: Iterable[Work]) -> None:
         self._refuse(StorageError(f"{self.label} was opened for reading"))
 
 

@@ -3,9 +3,10 @@
 What belongs here: statements (marks are ``?``) and what they mean together.  What must not: connections,
 transactions and foreign exceptions, which each database's own module has; nor the meaning of a row.
 
-Hot kinds of rows of a commit are one blob in one row of ``journal``.  A commit with a checkpoint moves the
-journal up to it into ``segments``, by step, in the same transaction: a restart reads the journal alone,
-people's questions read a few segments.
+Hot kinds of rows of a commit are one blob in one row of ``journal``.  What a checkpoint has settled waits
+there until it is regrouped by step into ``segments``, some thousand rows at once, each row always in exactly
+one place: a restart reads the journal after the checkpoint alone, people's questions read a few segments
+(``farm.storage.histories``).
 
 Long because what is written, replayed and read back must agree, and stands together.
 """
@@ -15,8 +16,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import starmap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, starmap
 from operator import attrgetter, lt
 from types import TracebackType
 from typing import Any, NoReturn, Self, TypeVar
@@ -29,24 +30,16 @@ from farm.core.checkpoint import BEFORE_ALL, Stored
 from farm.core.rows import (
     AnyRow,
     CheckpointRow,
+    DeleteRow,
     HistoryRow,
     JobStateRow,
-    LeaseRow,
     NodeMapRow,
     Row,
     StepMapRow,
 )
 from farm.model.errors import StorageError
-from farm.storage.journal import (
-    TOLD,
-    Regrouping,
-    Segment,
-    Told,
-    concerning,
-    decode_rows,
-    encode_rows,
-    reach,
-)
+from farm.storage.histories import HistoryReader
+from farm.storage.journal import Regrouping, Segment, bounds_of, decode_rows, encode_rows
 from farm.storage.leaving import CLEARED, IN_MEMORY, INCOMPLETE, ShelfReader
 from farm.storage.merge import merge_by_seq
 from farm.storage.openings import open_leases
@@ -61,10 +54,10 @@ from farm.storage.tables import (
     upsert_sql,
 )
 
-#: Journal entries fetched at once in a replay: enough to make a statement's cost vanish, few enough to hold.
-PAGE = 64
 #: Rows handed on at once, once there are as many.
 PAGE_ROWS = 2_000
+#: Attempts whose units are remembered from one compaction to the next, at most.
+BOUNDS_MOST = 50_000
 #: What a store raises for values that do not fit: too large, not text that can be written.
 VALUE_ERRORS = (OverflowError, ValueError, TypeError)
 
@@ -87,18 +80,19 @@ _PUT_INVITE = upsert_sql("invites", ("name", "record"), "name", counter="n")
 R = TypeVar("R", bound=Row)
 
 
-class SqlStore(ShelfReader, ABC):
+class SqlStore(HistoryReader, ShelfReader, ABC):
     """A ``farm.broker.ports.Store`` on some SQL database.
 
     Used by one thread at a time; it may be opened in one thread and used in another.
     """
 
-    #: What messages call it.
-    label: str
     #: Why it takes no more changes, "" while it does.
     _failed: str = ""
     #: Number of the last row in the journal, None while it is not known.
     _end: int | None = None
+    #: First and last unit of attempts that may still be open where the last compaction ended, None while
+    #: they are not known.
+    _bounds: dict[int, tuple[int, int]] | None = None
 
     # -- what each database has of its own --
 
@@ -111,8 +105,8 @@ class SqlStore(ShelfReader, ABC):
         """
 
     @abstractmethod
-    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
-        """Runs statements in one durable transaction, or none; ``then`` may read what they left and add more.
+    def _write(self, work: Iterable[Work]) -> None:
+        """Runs statements in one durable transaction, or none.
 
         Raises:
             StorageError: It is closed, an earlier one failed, or this one did.
@@ -163,14 +157,14 @@ class SqlStore(ShelfReader, ABC):
         """
         hot = [row for row in rows if type(row) in _JOURNALED]
         work: list[Work] = []
-        then: Callable[[], Iterable[Work]] | None = None
         split = None
         if len(hot) != len(rows):
             checkpoints = [row for row in rows if type(row) is CheckpointRow]
             if checkpoints:
                 split = max(row.seq for row in checkpoints)
-                then = self._compacting(split)
             work = _table_work(rows)
+            if split is not None:
+                work += self._clearing(rows, split)
         end = self._end
         try:
             for entry in _entries(hot, split):
@@ -187,7 +181,7 @@ class SqlStore(ShelfReader, ABC):
         if not work:
             self._write(())
             return
-        self._write(work, then)
+        self._write(work)
         self._end = end
 
     def _journal_end(self) -> int:
@@ -200,41 +194,85 @@ class SqlStore(ShelfReader, ABC):
             last = max(last, *(row[0] for row in self._query(sql)), BEFORE_ALL)
         return last
 
-    def _compacting(self, seq: int) -> Callable[[], Iterable[Work]]:
-        """Moves the journal up to a checkpoint into segments."""
-        earlier = self._checkpoint()
+    def _clearing(self, rows: Sequence[AnyRow], until: int) -> list[Work]:
+        """Takes the jobs out of the store that were deleted since the last checkpoint and up to this one.
 
-        def work() -> Iterator[Work]:
-            groups = Regrouping(open_leases(earlier) if earlier is not None else ())
-            for number, blob in self._entries_between(None, seq):
-                groups.add(blob, f"{self.label}, journal entry {number}")
-                # As they come: all of them at once would be a fair part of the broker's memory.
-                if full := groups.take():
-                    yield _PUT_SEGMENT, map(astuple, full)
-            yield _PUT_SEGMENT, map(astuple, groups.finish())
-            yield _DROP_ENTRIES, [(seq,)]
-            after = earlier.seq if earlier is not None else BEFORE_ALL
-            if gone := self._deleted_between(after, seq):
-                for sql in CLEARED:
-                    yield sql, gone
-                yield _PUT_META, [(INCOMPLETE, "jobs were deleted")]
-
-        return work
-
-    def _entries_between(self, after: int | None, until: int | None) -> Iterator[tuple[int, bytes]]:
-        """Number and blob of journal entries in order.
-
-        Page by page, so that no statement stays open between: one would keep SQLite's log from being reset.
+        What of them waits in the journal is left out when it is regrouped.
         """
-        if after is None:
-            after = -(2**63)
-        rest = "" if until is None else f" AND id <= {int(until)}"
-        sql = f"SELECT id, blob FROM journal WHERE id > ?{rest} ORDER BY id LIMIT {PAGE}"
-        while page := self._query(sql, (after,)):
-            yield from page
-            if len(page) < PAGE:
-                return
-            after = page[-1][0]
+        after = self._checkpoint_seq()
+        gone = self._deleted_between(after if after is not None else BEFORE_ALL, until)
+        gone += [(row.job_id,) for row in rows if type(row) is DeleteRow and row.seq <= until]
+        if not gone:
+            return []
+        return [*((sql, gone) for sql in CLEARED), (_PUT_META, [(INCOMPLETE, "jobs were deleted")])]
+
+    # -- compaction --
+
+    def compact(self, most_rows: int) -> int:
+        """Regroups the oldest rows that the checkpoint has settled into segments, in one durable transaction.
+
+        No part of a checkpoint: under load most of what one costs would be this, and nobody waits for it.
+
+        Args:
+            most_rows: About how many rows at once; 0 = none, only tell.
+
+        Returns:
+            About how many settled rows are left in the journal.
+
+        Raises:
+            StorageError: The disk is full or broken, or an entry is damaged.
+        """
+        until = self._checkpoint_seq()
+        if until is None:
+            return 0
+        left = self._waiting(until)
+        if not left or most_rows <= 0:
+            return left
+        self._check_writable()
+        bounds = self._open_bounds()
+        groups = Regrouping(bounds)
+        last = until
+        for last, blob in self._entries_between(None, until):
+            groups.add(blob, self._entry(last))
+            if groups.rows >= most_rows:
+                break
+        segments = groups.finish()
+        if self.meta(INCOMPLETE) is not None:
+            segments = self._of_known_steps(segments)
+        self._write([(_PUT_SEGMENT, map(astuple, segments)), (_DROP_ENTRIES, [(last,)])])
+        self._forget_entries(last)
+        left = self._waiting(until)
+        if not left:
+            self._bounds = None
+            self._open_bounds()
+        elif len(bounds) > BOUNDS_MOST:
+            # The oldest go: what is reported of them is taken to concern every unit, and read more often.
+            self._bounds = dict(islice(bounds.items(), len(bounds) - BOUNDS_MOST // 2, None))
+        return left
+
+    def _waiting(self, until: int) -> int:
+        """About how many rows up to a checkpoint are in the journal, told from their numbers."""
+        first = self._query("SELECT id FROM journal WHERE id <= ? ORDER BY id LIMIT 1", (until,))
+        last = self._query("SELECT seq_last FROM journal WHERE id <= ? ORDER BY id DESC LIMIT 1", (until,))
+        return max(1, last[0][0] - first[0][0] + 1) if first else 0
+
+    def _open_bounds(self) -> dict[int, tuple[int, int]]:
+        """Bounds of the units of attempts that may be open where the journal begins.
+
+        After a restart those that were open at the checkpoint: of others it is not known.
+        """
+        if self._bounds is None:
+            checkpoint = self._checkpoint()
+            leases = open_leases(checkpoint) if checkpoint is not None else []
+            self._bounds = {lease.id: bounds_of(lease.units) for lease in leases}
+        return self._bounds
+
+    def _of_known_steps(self, segments: list[Segment]) -> list[Segment]:
+        """Without those of steps that are gone: their jobs were deleted while the rows waited."""
+        known = {0}
+        for step_id in {segment.step_id for segment in segments}:
+            known.update(number for (number,) in self._query("SELECT id FROM steps WHERE id = ?", (step_id,)))
+        return [segment for segment in segments if segment.step_id in known]
 
     # -- restart --
 
@@ -252,6 +290,10 @@ class SqlStore(ShelfReader, ABC):
             last,
             self._tokens(),
         )
+
+    def _checkpoint_seq(self) -> int | None:
+        found = self._query("SELECT seq FROM checkpoints ORDER BY seq DESC LIMIT 1")
+        return int(found[0][0]) if found else None
 
     def _checkpoint(self) -> CheckpointRow | None:
         found = self._rows(CheckpointRow, "ORDER BY seq DESC LIMIT 1")
@@ -296,16 +338,14 @@ class SqlStore(ShelfReader, ABC):
 
     def _journal_pages(self, after_seq: int) -> Iterator[list[Any]]:
         """Rows of the journal: one entry may lie on both sides, the rest are read as they are."""
-        spanning = self._query(
-            "SELECT id, blob FROM journal WHERE id <= ? ORDER BY id DESC LIMIT 1", (after_seq,)
-        )
-        for number, blob in spanning:
-            rows = [row for row in self._decode_entry(number, blob) if row.seq > after_seq]
-            if rows:
-                yield rows
+        before = "SELECT id, seq_last FROM journal WHERE id <= ? ORDER BY id DESC LIMIT 1"
+        for number, seq_last in self._query(before, (after_seq,)):
+            if seq_last > after_seq:
+                for rows in self._entries([number]):
+                    yield [row for row in rows if row.seq > after_seq]
         page: list[Any] = []
         for number, blob in self._entries_between(after_seq, None):
-            page += self._decode_entry(number, blob)
+            page += decode_rows(blob, self._entry(number))
             if len(page) >= PAGE_ROWS:
                 yield page
                 page = []
@@ -328,103 +368,7 @@ class SqlStore(ShelfReader, ABC):
             if ready:
                 yield ready
 
-    def _decode_entry(self, number: int, blob: bytes) -> list[Any]:
-        return decode_rows(blob, f"{self.label}, journal entry {number}")
-
-    def _decode_segment(self, number: int, blob: bytes) -> list[Any]:
-        return decode_rows(blob, f"{self.label}, segment {number}")
-
     # -- reading history --
-
-    def step_history(self, step_id: int, units: tuple[int, int] | None) -> list[Told]:
-        """Leases, results and moves of a step in order of ``seq``.
-
-        Args:
-            step_id: Which step.
-            units: First and last unit asked for: what concerns them, and all results of their attempts;
-                None = everything.
-        """
-        if units is None:
-            return self._told(step_id, self._segments("WHERE step_id = ? ORDER BY id", step_id))
-        low, high = units
-        overlap = "WHERE step_id = ? AND unit_low <= ? AND unit_high >= ? ORDER BY id"
-        rows = self._told(step_id, self._segments(overlap, step_id, high, low))
-        wide_low, wide_high = reach(rows, low, high)
-        if (wide_low, wide_high) != (low, high):
-            rows = self._told(step_id, self._segments(overlap, step_id, wide_high, wide_low))
-        return concerning(rows, low, high)
-
-    def recent_history(self, step_id: int, leases: int) -> list[Told]:
-        """The newest so many leases of a step with what became of them, in order of ``seq``."""
-        rows = self._told(step_id, ())
-        numbers = self._query("SELECT id FROM segments WHERE step_id = ? ORDER BY id DESC", (step_id,))
-        for (number,) in numbers:
-            if sum(type(row) is LeaseRow for row in rows) >= leases:
-                break
-            rows = [*self._told_of(self._segments("WHERE id = ?", number)), *rows]
-        held = [row.id for row in rows if type(row) is LeaseRow][-leases:] if leases > 0 else []
-        wanted = set(held)
-        return [
-            row
-            for row in rows
-            if (row.id if type(row) is LeaseRow else getattr(row, "attempt_id", None)) in wanted
-        ]
-
-    def bulks_of_step(self, step_id: int) -> list[Any]:
-        """Moves of many units of a step at once, in order of ``seq``."""
-        rows = self._told(step_id, self._segments("WHERE step_id = ? AND bulks > 0 ORDER BY id", step_id))
-        return [row for row in rows if hasattr(row, "fresh")]
-
-    def recent_leases(self, limit: int) -> list[LeaseRow]:
-        """The newest lease rows, oldest of them first."""
-        if limit <= 0:
-            return []
-        found: list[LeaseRow] = []
-        newest_first = f"SELECT id, blob FROM journal WHERE id < ? ORDER BY id DESC LIMIT {PAGE}"
-        before = 2**63 - 1
-        while len(found) < limit and (page := self._query(newest_first, (before,))):
-            before = page[-1][0]
-            for number, blob in page:
-                found += [row for row in self._decode_entry(number, blob) if type(row) is LeaseRow]
-        before = 2**63 - 1
-        while len(found) < limit:
-            page = self._query(
-                "SELECT id, step_id, blob FROM segments WHERE id < ? ORDER BY id DESC LIMIT 8", (before,)
-            )
-            if not page:
-                break
-            before = page[-1][0]
-            for number, step_id, blob in page:
-                if step_id:
-                    found += [row for row in self._decode_segment(number, blob) if type(row) is LeaseRow]
-        if before < 2**63 - 1 and found:
-            # Segments of one checkpoint overlap: some may have ended after the oldest that is wanted.
-            found.sort(key=_SEQ)
-            oldest = found[-limit:][0].seq
-            for number, blob in self._query(
-                "SELECT id, blob FROM segments WHERE id < ? AND id > ? AND step_id > 0", (before, oldest)
-            ):
-                found += [row for row in self._decode_segment(number, blob) if type(row) is LeaseRow]
-        found.sort(key=_SEQ)
-        return found[-limit:]
-
-    def _segments(self, rest: str, *values: int) -> Iterator[list[Any]]:
-        for number, blob in self._query(f"SELECT id, blob FROM segments {rest}", values):
-            yield self._decode_segment(number, blob)
-
-    @staticmethod
-    def _told_of(segments: Iterable[list[Any]]) -> list[Told]:
-        return [row for rows in segments for row in rows if type(row) in TOLD]
-
-    def _told(self, step_id: int, segments: Iterable[list[Any]]) -> list[Told]:
-        rows = self._told_of(segments)
-        for number, blob in self._entries_between(None, None):
-            rows += [
-                row
-                for row in self._decode_entry(number, blob)
-                if type(row) in TOLD and row.step_id == step_id
-            ]
-        return rows
 
     def history(self, job_id: int, before_us: int, limit: int) -> list[HistoryRow]:
         """Newest first; ``job_id`` 0 = the whole farm; ``before_us`` 0 = from now."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote
@@ -45,7 +45,7 @@ class ConnectedStore(SqlStore):
         except sqlite3.Error as error:
             raise database_trouble(self.path, error) from error
 
-    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
+    def _write(self, work: Iterable[Work]) -> None:
         db = self._writable()
         if not work:
             return
@@ -53,9 +53,6 @@ class ConnectedStore(SqlStore):
             db.execute("BEGIN IMMEDIATE")
             for sql, values in work:
                 db.executemany(sql, values)
-            if then is not None:
-                for sql, values in then():
-                    db.executemany(sql, values)
             db.execute("COMMIT")
         except BaseException as error:
             self._give_up(db, error)
@@ -105,7 +102,7 @@ class SqliteReader(ConnectedStore):
         except sqlite3.Error as error:
             raise database_trouble(self.path, error) from error
 
-    def _write(self, work: Iterable[Work], then: Callable[[], Iterable[Work]] | None = None) -> None:
+    def _write(self, work: Iterable[Work]) -> None:
         self._refuse(StorageError(f"{self.path} was opened for reading"))
 
     def close(self) -> None:

@@ -223,7 +223,8 @@ def client_socket(
     try:
         _common(socket, limits)
         # Nothing is queued while there is no connection: a session says hello first on every new one, and
-        # what a dead connection held must not arrive before that.
+        # what a dead connection held must not arrive before that.  (libzmq then drops what was received but
+        # not read when a connection ends: ``ClientLink`` turns it off and keeps that order by itself.)
         socket.setsockopt(zmq.IMMEDIATE, 1)
         # The broker answers heartbeats and has none of its own, nor is it told to time this end: libzmq looks
         # through the timers of all connections to end one, so that with ten thousand agents its thread did

@@ -111,6 +111,72 @@ def test_a_node_whose_report_brings_the_core_down_twice_is_refused(
     assert falls_of(house) == 2
 
 
+def test_a_submit_that_placing_falls_by_is_refused_and_the_farm_goes_on(
+    new_house: Callable[..., Farmhouse], renders: Renders
+) -> None:
+    house = new_house(broker_module="tests.support.falling_broker")
+    house.agent("a")
+    house.wait_online()
+    number = house.admin.submit(renders.job("1-6", gated=True)).job
+    eventually(lambda: len(renders.begun()) == 2, "the node is busy")
+    ada = house.client("admin", "ada")
+    for token in ("1", "2"):  # as ``farm submit`` gives one to each try
+        with pytest.raises(OvercrankError, match=r"the broker failed .* nothing was done"):
+            ada.submit(job_file(STEP, name="unplaceable", token=token), repeat=True)
+        # Its agent says hello and heartbeats all the while, and is not blamed.
+        house.wait_online()
+    with pytest.raises(OvercrankError, match="this request is not taken: it brought the broker down"):
+        ada.submit(job_file(STEP, name="unplaceable", token="3"), repeat=True)
+    assert falls_of(house) == 2
+    assert "cause=one of" in house.broker.text() or "cause=a message" in house.broker.text()
+    assert "cause=SubmitReq of ada, refused from now on" in house.broker.text()
+    renders.open_gate()
+    house.wait_job(number)
+    assert_exactly_once(Ledger(house.database), number, renders.pattern, "1-6")
+    assert len(renders.begun()) == 6
+    assert [row.job for row in house.admin.jobs().jobs] == [number]
+
+
+def test_an_agent_that_placing_falls_by_does_not_keep_the_farm_down(
+    new_house: Callable[..., Farmhouse],
+) -> None:
+    house = new_house(broker_module="tests.support.falling_broker")
+    house.agent("a")
+    house.wait_online()
+    poison = house.agent("poison")
+    eventually(
+        lambda: any(
+            alert.startswith("poison is refused") for alert in house.ask(lambda farm: farm.status()).alerts
+        ),
+        "it tried again by itself, and is refused now",
+    )
+    assert falls_of(house) == 2
+    house.wait_job(house.admin.submit(job_file(STEP)).job)
+    assert poison.running
+    assert falls_of(house) == 2
+    # Somebody lets it in again: then it is tried anew, and refused again.
+    answer = house.ask(lambda farm: farm.node_act("node-enable", "poison"))
+    assert answer.message == "poison is let in again"
+    eventually(lambda: falls_of(house) == 4, "it said hello twice more")
+
+
+def test_a_fall_without_a_message_is_told_of_and_blamed_on_nobody(
+    new_house: Callable[..., Farmhouse],
+) -> None:
+    house = new_house(broker_module="tests.support.falling_broker")
+    house.agent("a")
+    house.wait_online()
+    fault = house.folder / "tick-falls"
+    fault.touch()
+    eventually(lambda: "cause=no message" in house.broker.text(), "the broker said that nobody did it")
+    fault.unlink()
+    house.wait_online()
+    alerts = house.ask(lambda farm: farm.status()).alerts
+    assert any("TickEvent (KeyError) without any message" in alert for alert in alerts)
+    assert not any("refused" in alert for alert in alerts)
+    house.wait_job(house.admin.submit(job_file(STEP)).job)
+
+
 def _next(agent: HandAgent) -> bytes:
     body = agent._link.recv(10.0)
     assert body is not None

@@ -81,8 +81,8 @@ def install(path: Path) -> None:
             spring = _die if word == "middle" else refuse
             write: Any = self._write
 
-            def trapped(work: Iterable[Work], then: Any = None) -> None:
-                write(_Trap(work, spring), then)
+            def trapped(work: Iterable[Work]) -> None:
+                write(_Trap(work, spring))
 
             self._write = trapped  # type: ignore[method-assign]
         plain(self, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from farm.broker.broom import Broom
 from farm.model.errors import CallError
 from farm.storage.logs import ASIDE, LogStore
 from farm.storage.previews import PreviewStore
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 def filled(root: Path) -> tuple[LogStore, PreviewStore]:
@@ -61,3 +62,40 @@ def test_what_is_in_the_way_already_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(CallError):
         logs.set_aside(-1)
     logs.close()
+
+
+@pytest.mark.parametrize("sweeps", [0, 1])
+def test_it_ends_though_it_is_told_so_just_before_it_clears_its_wake(tmp_path: Path, sweeps: int) -> None:
+    broom = Broom(ASIDE, tmp_path)
+    looked, go = threading.Event(), threading.Event()
+    left = [sweeps]
+
+    class Wake(threading.Event):
+        """Takes the thread off the CPU right before its flag is cleared, as the system may."""
+
+        def clear(self) -> None:
+            if left[0]:
+                left[0] -= 1
+            else:
+                looked.set()
+                assert go.wait(PATIENCE_S)
+            super().clear()
+
+    broom._wake = Wake()
+    broom.start()
+
+    def reached() -> bool:
+        if sweeps:
+            broom.sweep()
+        return looked.is_set()
+
+    eventually(reached, "it is about to clear its wake")
+    stopper = threading.Thread(target=broom.stop, daemon=True)
+    stopper.start()
+    eventually(lambda: broom._stopping and broom._wake.is_set(), "it is told to stop")
+    go.set()
+    stopper.join(PATIENCE_S / 3)
+    ended = not stopper.is_alive()
+    broom._wake.set()  # one that forgot what it was told would wait for ever
+    stopper.join(PATIENCE_S)
+    assert ended

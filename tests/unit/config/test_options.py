@@ -123,6 +123,7 @@ def test_units_and_exact_money(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("[broker\n", ("farm.toml is not a TOML file", "line 1")),
         ("[broker]\nlost_s = 10\n", ("line 2", "suspect_s (15) must be less than lost_s (10)")),
         ("[broker]\nlease_ttl_s = 61\n", ("line 2", "a lost agent could still publish files")),
+        ("[broker]\nlease_ttl_s = 58\n", ("line 2", "by more than 5% of it", "the broker's clock")),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_line(home: Path, text: str, words: tuple[str, ...]) -> None:

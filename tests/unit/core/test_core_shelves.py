@@ -341,6 +341,22 @@ def test_nothing_acts_on_what_is_gone_and_no_new_job_waits_for_it() -> None:
 # -- for good ------------------------------------------------------------------------------------------
 
 
+def test_an_account_that_comes_after_one_that_went_never_meets_it_in_the_order_of_work() -> None:
+    rig = Rig()
+    rig.join("ant", cores=2)
+    rig.submit(step(frames="1-6"), user="ann")
+    rig.act("cancel", "J1")
+    delete(rig, 1)
+    rig.submit(step(frames="1-6"), user="ben")
+    rig.act("cancel", "J2")
+    delete(rig, 2)
+    rig.restart()
+    rig.join("ant", cores=2)
+    rig.submit(step(frames="1-6"), user="cy")
+    rig.submit(step(frames="1-6"), user="dan")
+    assert [lease.step.job.user for lease in rig.dispatch()] == ["cy", "dan"]
+
+
 def test_a_deleted_job_is_gone_at_once_and_for_good() -> None:
     made = rig()
     number = finished(made, token="t1", project="film")

@@ -73,6 +73,12 @@ def result(w: Writer, written: list[AnyRow]) -> AnyRow:
     return w.result(lease.id, unit=int(lease.units), closes=0)
 
 
+def regroup(store: Store, most_rows: int = 1_000_000) -> None:
+    """Regroups all that is settled."""
+    while store.compact(most_rows):
+        pass
+
+
 def saved(extra: dict[str, Any]) -> bytes:
     """What a checkpoint holds."""
     return msgspec.msgpack.encode(extra)
@@ -245,7 +251,7 @@ class StoreConformance:
         store.close()
 
     def test_replay_from_anywhere_equals_what_was_written_after_it(self, fresh: Opens) -> None:
-        kinds = ["lease", "result", "bulk", "job", "told", "gap", "checkpoint", "commit"]
+        kinds = ["lease", "result", "bulk", "job", "told", "gap", "checkpoint", "commit", "compact"]
 
         @settings(max_examples=25, deadline=None)
         @given(steps=st.lists(st.sampled_from(kinds), max_size=60), cut=st.integers(0, 80))
@@ -256,6 +262,9 @@ class StoreConformance:
             for what in steps:
                 if what == "gap":
                     w.seq += 1000
+                elif what == "compact":
+                    store.compact(7)
+                    continue
                 elif what == "commit":
                     store.commit(rows)
                     rows = []
@@ -307,6 +316,7 @@ class StoreConformance:
         maps = [w.node_map(1), w.step_map(1), w.checkpoint()]
         after = [*w.batch(2), w.job(2), w.step(9, 2)]
         store.commit([*before, *maps, *after])
+        regroup(store)
         image = store.load()
         assert image.checkpoint == maps[-1]
         assert image.after == maps[-1].seq
@@ -398,6 +408,7 @@ class StoreConformance:
         assert replayed(store, store.load().after) == later
         assert store.meta("history_incomplete") is None
         store.commit([w.checkpoint(), w.lease(1)])
+        regroup(store)
         store.close()
         store = opens()
         image = store.load()
@@ -459,8 +470,12 @@ class StoreConformance:
         assert before[10] == [*one[26:30], *one[56:60]]
         store.commit([w.checkpoint()])
         assert look() == before
+        while store.compact(16):
+            assert look() == before
+        assert look() == before
         store.commit([w.bulk(1, "7")])
         store.commit([w.checkpoint()])
+        regroup(store)
         assert store.step_history(1, (7, 7))[-1].seq == w.seq - 1
         store.close()
 
@@ -474,6 +489,7 @@ class StoreConformance:
         first = [w.result(1, unit=unit, closes=0) for unit in range(10, 15)]
         store.commit([*w.ground(), lease, other, *first])
         store.commit([w.checkpoint(saved_leases)])
+        regroup(store)
         rest = [w.result(1, unit=unit, closes=0) for unit in range(15, 20)]
         end = msgspec.structs.replace(w.result(1, unit=-1), charge_nano=5)
         elsewhere = w.result(2, unit=40)
@@ -482,6 +498,7 @@ class StoreConformance:
             assert store.step_history(1, (11, 12)) == [lease, *first, *rest, end]
             assert store.step_history(1, (40, 41)) == [other, elsewhere]
             store.commit([w.checkpoint()])
+            regroup(store)
         store.close()
 
     def test_a_long_step_is_read_in_parts(self, opens: Opens) -> None:
@@ -495,6 +512,7 @@ class StoreConformance:
             store.commit(rows)
             written += rows
         store.commit([w.checkpoint()])
+        regroup(store, 4_500)
         for low, high in ((0, 3), (4_990, 5_010), (8_999, 8_999)):
             assert store.step_history(1, (low, high)) == concerning(told(written), low, high)
         assert store.recent_history(1, 700) == [
@@ -513,6 +531,7 @@ class StoreConformance:
         store.commit([node, seen])
         assert replayed(store) == [node, seen]
         store.commit([w.checkpoint()])
+        regroup(store)
         assert not any(isinstance(row, SeenRow) for row in replayed(store))
         store.close()
 

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import pytest
 
-# It is no test module by name, and without this its asserts would fail without showing values.
-pytest.register_assert_rewrite("tests.unit.storage.conformance")
+# They are no test modules by name, and without this their asserts would fail without showing values.
+pytest.register_assert_rewrite("tests.unit.storage.conformance", "tests.unit.storage.conformance_compaction")

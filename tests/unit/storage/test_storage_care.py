@@ -17,7 +17,7 @@ from farm.core.checkpoint import restore
 from farm.core.events import DeleteEvent
 from farm.core.state import Farm, Settings
 from farm.model.errors import StorageError
-from farm.storage import mend
+from farm.storage import salvage
 from farm.storage.care import backup_file, check_file
 from farm.storage.mend import repair_file
 from farm.storage.sqlite import SqliteStore
@@ -32,8 +32,12 @@ def restored(path: Path) -> Farm:
         return restore(Settings(), image, store.replay(image.after))
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+#: What was regrouped when the farm was closed: all that the checkpoint had settled, a part, or nothing.
+REGROUPED = ("all", "some", "none")
+
+
+@pytest.fixture(scope="module", params=REGROUPED)
+def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A farm's database: jobs done, failed and open, a checkpoint midway, rows after it; closed."""
     path = tmp_path_factory.mktemp("farm") / "farm.db"
     rig = Rig()
@@ -51,10 +55,14 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 rig.done(lease)
         rig.wait(1, ant, bee)
         if turn == 2:
+            # The last row before the checkpoint: without it all others still make a farm, and another one.
+            rig.node_act("node-drain", rig.join("cat"), "no air")
             rig.checkpoint()
     rig.submit(step("late", "1-4"), user="cid")
     rig.dispatch()
     rig.node_act("node-drain", bee, "its fan")
+    if request.param != "none":
+        regroup(rig.store, 12, all_of_it=request.param == "all")
     rig.store.put_key(KeyRecord(public="k" * 40, role="admin", user="ann"))
     rig.store.put_invite("h", b"invited")
     rig.store.set_meta("farm_id", "f")
@@ -66,6 +74,12 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def database(original: Path, tmp_path: Path) -> Path:
     """A copy of it to damage."""
     return Path(shutil.copy(original, tmp_path / "farm.db"))
+
+
+def regroup(store: Any, most_rows: int, *, all_of_it: bool = True) -> None:
+    """Regroups what the checkpoint has settled, or the first part of it."""
+    while store.compact(most_rows) and all_of_it:
+        pass
 
 
 def change(path: Path, sql: str, *values: Any) -> None:
@@ -92,7 +106,7 @@ def test_a_sound_farm_is_sound_and_a_repair_leaves_it_alone(database: Path) -> N
     before = database.read_bytes()
     health = check_file(database)
     assert health.problems == []
-    assert (health.jobs, health.steps, health.nodes) == (3, 4, 2)
+    assert (health.jobs, health.steps, health.nodes) == (3, 4, 3)
     assert health.rows > 60
     assert health.checkpoint is not None
     assert health.last_seq > health.checkpoint
@@ -118,8 +132,12 @@ def test_there_must_be_a_database(tmp_path: Path) -> None:
 
 # -- damage of rows --
 
+AFTER = "id > (SELECT seq FROM checkpoints)"
 LAST_ENTRY = "(SELECT max(id) FROM journal)"
-SOME_ENTRY = "(SELECT id FROM journal ORDER BY id LIMIT 1 OFFSET 3)"
+SOME_ENTRY = f"(SELECT id FROM journal WHERE {AFTER} ORDER BY id LIMIT 1 OFFSET 3)"
+#: One that the checkpoint has settled and that waits to be regrouped.
+OLD_ENTRY = "(SELECT id FROM journal WHERE id <= (SELECT seq FROM checkpoints) ORDER BY id LIMIT 1 OFFSET {})"
+LAST_OLD = "(SELECT max(id) FROM journal WHERE id <= (SELECT seq FROM checkpoints))"
 
 
 @pytest.mark.parametrize(
@@ -202,6 +220,7 @@ def test_a_damaged_checkpoint_is_made_anew_from_the_history(database: Path, sql:
     assert invariants.digest(farm) == invariants.digest(wanted)
 
 
+@pytest.mark.parametrize("original", ["all"], indirect=True)
 def test_a_damaged_part_of_the_history_costs_that_part_alone(database: Path) -> None:
     wanted = restored(database)
     change(database, "UPDATE segments SET blob = x'dc0001' WHERE step_id = 1")
@@ -218,20 +237,98 @@ def test_a_damaged_part_of_the_history_costs_that_part_alone(database: Path) -> 
     assert check_file(database).problems == []
 
 
+@pytest.mark.parametrize("original", ["some", "none"], indirect=True)
+@pytest.mark.parametrize("at", [0, 3, -1])
+@pytest.mark.parametrize(
+    ("sql", "named", "lost"),
+    [
+        pytest.param(
+            "UPDATE journal SET blob = x'c1c1' WHERE id = ",
+            r"journal entry \d+ is damaged",
+            "is damaged",
+            id="nonsense",
+        ),
+        pytest.param(
+            "DELETE FROM journal WHERE id = ",
+            "from the first on|not agree",
+            "parts of the history",
+            id="gone",
+        ),
+        pytest.param(
+            "UPDATE journal SET id = -id WHERE id = ",
+            "its rows are not those numbered",
+            "not those it is numbered for",
+            id="misnumbered",
+        ),
+        pytest.param(
+            "UPDATE journal SET seq_last = 99999 WHERE id = ",
+            "its rows are not those numbered",
+            "",
+            id="ends too late",
+        ),
+    ],
+)
+def test_damage_of_what_waits_to_be_regrouped_costs_history_alone(
+    database: Path, at: int, sql: str, named: str, lost: str
+) -> None:
+    wanted = restored(database)
+    number = look(database, f"SELECT {OLD_ENTRY.format(at) if at >= 0 else LAST_OLD}")
+    with SqliteStore(database) as store:
+        (gone,) = store._entries([number])
+    change(database, sql + str(number))
+    problems = check_file(database).problems
+    assert re.search(named, " ".join(problems)), problems
+    mended = repair_file(database)
+    assert any(lost in text for text in mended.lost) or not lost, mended.lost
+    assert not any("builds on what is gone" in text for text in mended.lost)
+    farm = restored(database)
+    farm.seq = wanted.seq
+    assert invariants.digest(farm) == invariants.digest(wanted)
+    assert check_file(database).problems == []
+    kept = set() if lost else {row.seq for row in gone}
+    with SqliteStore(database) as store:
+        assert store.compact(0) == 0
+        history = {row.seq for row in store.replay(-(2**62))}
+        assert {row.seq for row in gone} & history == kept
+        assert len(history) > 60
+
+
 def test_rows_that_refer_to_nothing_are_found(database: Path) -> None:
     change(database, "DELETE FROM steps WHERE id = 4")
     problems = " ".join(check_file(database).problems)
     assert "refers to steps that are not there: 4" in problems or "refers to nothing" in problems
 
 
-def test_where_too_little_is_left_the_original_stays(database: Path) -> None:
-    change(database, "UPDATE checkpoints SET extra = x'c1'")
-    change(database, "DELETE FROM segments")
+@pytest.mark.parametrize(
+    ("original", "sql"),
+    [
+        ("all", "DELETE FROM segments"),
+        ("some", "DELETE FROM segments"),
+        ("some", "DELETE FROM journal WHERE id = " + OLD_ENTRY.format(1)),
+        ("none", "DELETE FROM journal WHERE id = " + OLD_ENTRY.format(0)),
+        ("none", "UPDATE journal SET blob = x'c1' WHERE id = " + OLD_ENTRY.format(4)),
+        ("none", f"UPDATE journal SET blob = x'c1' WHERE id = {LAST_OLD}"),
+        ("some", f"UPDATE journal SET blob = x'c1' WHERE id = {LAST_OLD}"),
+    ],
+    indirect=["original"],
+)
+@pytest.mark.parametrize("checkpoint", ["UPDATE checkpoints SET extra = x'c1'", "DELETE FROM checkpoints"])
+def test_where_too_little_is_left_the_original_stays(database: Path, sql: str, checkpoint: str) -> None:
+    change(database, sql)
+    change(database, checkpoint)
     before = database.read_bytes()
     with pytest.raises(StorageError, match="too little of the database can be read"):
         repair_file(database)
     assert database.read_bytes() == before
     assert sorted(entry.name for entry in database.parent.iterdir()) == ["farm.db", "farm.db.lock"]
+
+
+@pytest.mark.parametrize("original", ["none"], indirect=True)
+def test_without_a_checkpoint_what_it_had_settled_is_not_cut_off(database: Path) -> None:
+    change(database, "UPDATE journal SET seq_last = 99999 WHERE id = " + OLD_ENTRY.format(4))
+    change(database, "DELETE FROM checkpoints")
+    with pytest.raises(StorageError, match="too little of the database can be read"):
+        repair_file(database)
 
 
 # -- damage of the file --
@@ -254,7 +351,7 @@ def test_a_page_of_nonsense_costs_what_was_on_it(database: Path, table: str) -> 
 def test_damage_anywhere_is_survived_or_refused(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mend, "TRIES", 300)
+    monkeypatch.setattr(salvage, "TRIES", 300)
     whole = database.read_bytes()
     rng = random.Random(11)
     mended = 0

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from farm.broker.ports import Store
 from farm.model.errors import StorageError
 from farm.storage.memory import MemoryDisk, MemoryStore
-from tests.unit.storage.conformance import StoreConformance
+from tests.unit.storage.conformance import Opens, StoreConformance
+from tests.unit.storage.conformance_compaction import CompactionConformance, Worlds
 from tests.unit.storage.samples import Writer
+
+
+@pytest.fixture
+def worlds() -> Worlds:
+    def make() -> Opens:
+        disk = MemoryDisk()
+        return lambda: MemoryStore(disk)
+
+    return make
 
 
 class TestMemoryStore(StoreConformance):
     @pytest.fixture
-    def opens(self) -> Callable[[], Store]:
-        disk = MemoryDisk()
-        return lambda: MemoryStore(disk)
+    def opens(self, worlds: Worlds) -> Opens:
+        return worlds()
 
     @pytest.fixture
-    def fresh(self) -> Callable[[], Store]:
+    def fresh(self) -> Opens:
         return MemoryStore
+
+
+class TestMemoryCompaction(CompactionConformance):
+    """With the fixtures of this module."""
 
 
 def test_a_failure_asked_for_is_a_failed_commit() -> None:

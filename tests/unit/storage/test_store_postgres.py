@@ -24,7 +24,8 @@ from farm.storage.schema import build
 from farm.storage.sqlite import SqliteStore
 from tests.support.postgres import PostgresServer
 from tests.support.waiting import eventually
-from tests.unit.storage.conformance import StoreConformance, replayed
+from tests.unit.storage.conformance import Opens, StoreConformance, replayed
+from tests.unit.storage.conformance_compaction import CompactionConformance, Worlds
 from tests.unit.storage.samples import Writer
 
 ROOT = Path(__file__).parents[3]
@@ -52,21 +53,32 @@ def url(server: PostgresServer) -> Iterator[str]:
     server.drop_database(url)
 
 
+@pytest.fixture
+def worlds(server: PostgresServer, url: str) -> Worlds:
+    """The same database, emptied each time."""
+
+    def make() -> Opens:
+        names = "journal segments jobs steps job_states step_edits policies history node_maps step_maps"
+        names += " shelf deleted meta"
+        with server.connection(urlsplit(url).path.strip("/")) as connection:
+            connection.execute(f"TRUNCATE {names.replace(' ', ', ')}, checkpoints")
+        return lambda: PostgresStore(url)
+
+    return make
+
+
 class TestPostgresStore(StoreConformance):
     @pytest.fixture
     def opens(self, url: str) -> Callable[[], Store]:
         return lambda: PostgresStore(url, wait_s=0.0)
 
     @pytest.fixture
-    def fresh(self, server: PostgresServer, url: str) -> Callable[[], Store]:
-        def make() -> Store:
-            names = "journal segments jobs steps job_states step_edits policies history node_maps step_maps"
-            names += " shelf deleted"
-            with server.connection(urlsplit(url).path.strip("/")) as connection:
-                connection.execute(f"TRUNCATE {names.replace(' ', ', ')}, checkpoints")
-            return PostgresStore(url)
+    def fresh(self, worlds: Worlds) -> Callable[[], Store]:
+        return lambda: worlds()()
 
-        return make
+
+class TestPostgresCompaction(CompactionConformance):
+    """With the fixtures of this module."""
 
 
 def descriptors() -> int:
@@ -125,13 +137,13 @@ def test_a_connection_that_is_cut_in_the_middle_of_a_commit_leaves_nothing(
     ((pid,),) = store._query("SELECT pg_backend_pid()")
 
     def cutting() -> Iterator[tuple[str, list[object]]]:
-        yield "INSERT INTO meta (name, value) VALUES (?, ?)", [("half", "done")]
+        yield "INSERT INTO meta (name, value) VALUES (?, ?)", [("first", "x"), ("half", "done")]
         with server.connection() as other:
             other.execute("SELECT pg_terminate_backend(%s, 5000)", (pid,))
         yield "INSERT INTO meta (name, value) VALUES (?, ?)", [("other", "half")]
 
     with pytest.raises(StorageError, match="cannot be reached"):
-        store._write([("INSERT INTO meta (name, value) VALUES (?, ?)", [("first", "x")])], cutting)  # type: ignore[arg-type]
+        store._write(cutting())
     store.close()
     with PostgresStore(url) as again:
         assert [again.meta(name) for name in ("first", "half", "other")] == [None] * 3

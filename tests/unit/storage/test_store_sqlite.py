@@ -17,12 +17,24 @@ import pytest
 
 from farm.broker.ports import Store
 from farm.model.errors import StorageError
-from farm.storage import ground, sql
+from farm.storage import ground, histories, sql
 from farm.storage.sqlite import SqliteStore
-from tests.unit.storage.conformance import StoreConformance
+from tests.unit.storage.conformance import Opens, StoreConformance
+from tests.unit.storage.conformance_compaction import CompactionConformance, Worlds
 from tests.unit.storage.samples import Writer
 
 ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def worlds(tmp_path: Path) -> Worlds:
+    numbers = count()
+
+    def make() -> Opens:
+        path = tmp_path / f"{next(numbers)}.db"
+        return lambda: SqliteStore(path)
+
+    return make
 
 
 class TestSqliteStore(StoreConformance):
@@ -31,9 +43,12 @@ class TestSqliteStore(StoreConformance):
         return lambda: SqliteStore(tmp_path / "farm.db")
 
     @pytest.fixture
-    def fresh(self, tmp_path: Path) -> Callable[[], Store]:
-        numbers = count()
-        return lambda: SqliteStore(tmp_path / f"{next(numbers)}.db")
+    def fresh(self, worlds: Worlds) -> Callable[[], Store]:
+        return lambda: worlds()()
+
+
+class TestSqliteCompaction(CompactionConformance):
+    """With the fixtures of this module."""
 
 
 @pytest.fixture
@@ -108,7 +123,7 @@ def test_a_commit_of_what_happens_all_the_time_is_one_row(database: Path) -> Non
 
 
 def test_replay_holds_a_page_and_not_the_farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "PAGE", 3)
+    monkeypatch.setattr(histories, "PAGE", 3)
     monkeypatch.setattr(sql, "PAGE_ROWS", 20)
     w = Writer()
     with SqliteStore(tmp_path / "farm.db") as store:
