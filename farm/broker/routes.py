@@ -78,7 +78,8 @@ class Routes:
         s = self._s
         session = s.sessions.get(routing_id)
         # A session whose key was revoked is gone, so who has one with this key need not be looked up.
-        if session is None or session.key != key:
+        known = session is not None and session.key == key
+        if not known:
             entry = self._lookup(key)
             if entry is None or entry.revoked:
                 s.outbound.reply(routing_id, RefusedMsg("denied", *REVOKED))
@@ -93,7 +94,7 @@ class Routes:
         if type(message) is HelloMsg:
             self._hello(routing_id, key, message)
             return
-        if session is None or session.key != key:
+        if session is None or not known:
             s.outbound.reply(routing_id, RehelloMsg())
         elif session.node_id:
             handler = self._on.get(type(message))

@@ -141,20 +141,20 @@ class BrokerState:
             OvercrankError: The core refuses the event; nothing was changed.
             TurnLost: It failed in the middle of it: what memory holds is worth nothing any more.
         """
-        before = self.core.farm.seq
+        farm = self.core.farm
+        before = farm.seq
         try:
             outcome = self._handle(event)
         except Exception as error:
-            if isinstance(error, OvercrankError) and self.core.farm.seq == before:
+            if isinstance(error, OvercrankError) and farm.seq == before:
                 raise  # the core refused the event, and changed nothing
             own = not isinstance(event, _OF_NOBODY)
             raise TurnLost(f"the core failed at {type(event).__name__}", own=own) from error
-        rows, commands = outcome.rows, outcome.commands
-        if rows:
-            self.rows += rows
+        if outcome.rows:
+            self.rows += outcome.rows
             self.fresh = True
-        if commands:
-            self.outbound.add(commands)
+        if outcome.commands:
+            self.outbound.add(outcome.commands)
         return outcome.reply
 
     def note_leases(self, rows: list[AnyRow]) -> None:

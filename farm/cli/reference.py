@@ -112,6 +112,7 @@ _JSON = {
     ),
     "limits": '`{"limits": [{"name", "total", "per", "used", "holders": {"kim": 2}, "waiting": ["J12/comp"]}]}`; total is null where the policy does not name it.',
     "estimate": '`{"name", "frames", "time_low_s", "time_high_s", "cost_low_usd", "cost_high_usd", "unknown": ["film"], "warnings"}`; null where nothing is known.',
+    "plugin": '`{"action", "programs": [{"program", "version", "form", "plugin", "enabled", "error", "message"}]}`; build: `{"built": [{"form", "path", "for", "version"}]}`',
     "resubmit": '`{"job": {"address", "number", "name", "farm"}, "again", "warnings"}`',
     "schema": "`schema job`: a JSON Schema. Else `{\"renderers\"}`, `{\"renderer\", \"params\"}` or `{\"options\"}`.",
     **dict.fromkeys(("pause", "resume", "cancel", "retry", "skip", "mark-done", "archive", "priority", "set"), _ACTED),

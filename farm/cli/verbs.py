@@ -84,12 +84,12 @@ VERBS: tuple[Verb, ...] = (
     Verb("stitch", "make a movie of a sequence", "verbs_media", _MEDIA),
     Verb("verify", "decode files fully and say what is wrong with them", "verbs_media", _MEDIA),
     Verb("compare", "measure the difference between two files", "verbs_media", _MEDIA),
+    Verb("plugin", "install plug-ins for other programs", "verbs_plugin", _MEDIA),
     Verb("schema", "print the schema of job files or a renderer's parameters", "verbs_schema", _MEDIA),
     Verb("budget", "set and show budgets", "", _LATER),
     Verb("cloud", "start and stop nodes elsewhere", "", _LATER),
     Verb("split", "split a movie into segments", "", _LATER),
     Verb("gui", "open the desktop client", "", _LATER),
-    Verb("plugin", "install plug-ins for other programs", "", _LATER),
 )
 
 

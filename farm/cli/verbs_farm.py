@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from farm.cli.command import Command, add_watch, address_of, connect
+from farm.cli.filtering import add_filter, read_filter, row_test
 from farm.cli.text import NOTHING, duration_text, mib_text, money_text, plural, time_text
 from farm.model.money import usd_text
 from farm.protocol import client as wire
@@ -71,17 +72,24 @@ def _counts(counts: dict[str, int]) -> str:
 
 
 def _setup_nodes(parser: argparse.ArgumentParser) -> None:
+    add_filter(parser, "nodes", "pool:gpu ramfree>32g -busy:yes")
     add_watch(parser)
 
 
 def _nodes(arguments: argparse.Namespace, console: Console) -> int:
+    query = read_filter(arguments.filter, "nodes", console) if arguments.filter else None
     with connect(arguments) as farm:
+
+        def chosen(rows: Iterable[wire.NodeRow]) -> list[wire.NodeRow]:
+            fits = row_test(query, farm) if query is not None else None
+            return [row for row in rows if fits is None or fits(row)]
+
         if arguments.watch:
             from farm.cli import shapes
             from farm.cli.watch import watch
 
             def rows(mirror: Mirror) -> list[wire.NodeRow]:
-                return sorted(mirror.nodes.values(), key=lambda row: row.name)
+                return sorted(chosen(mirror.nodes.values()), key=lambda row: row.name)
 
             watch(
                 console,
@@ -91,13 +99,16 @@ def _nodes(arguments: argparse.Namespace, console: Console) -> int:
                 lambda mirror: {"nodes": [shapes.node_shape(row) for row in rows(mirror)]},
             )
             return 0
-        reply = farm.nodes()
+        every = farm.nodes().nodes
+        shown = chosen(every)
     if console.json:
         from farm.cli import shapes
 
-        console.document({"nodes": [shapes.node_shape(row) for row in reply.nodes]})
+        console.document({"nodes": [shapes.node_shape(row) for row in shown]})
+    elif every and not shown:
+        console.line(f"none of {plural(len(every), 'node')} fits")
     else:
-        _show_nodes(console, reply.nodes)
+        _show_nodes(console, shown)
     return 0
 
 
@@ -282,7 +293,11 @@ def _shutdown(arguments: argparse.Namespace, console: Console) -> int:
 
 COMMANDS = {
     "status": Command(_setup_status, _status, ("farm status", "farm status --watch", "farm status --json")),
-    "nodes": Command(_setup_nodes, _nodes, ("farm nodes", "farm nodes --watch")),
+    "nodes": Command(
+        _setup_nodes,
+        _nodes,
+        ("farm nodes", "farm nodes --watch", "farm nodes --filter 'pool:gpu ramfree>32g -busy:yes'"),
+    ),
     "gpus": Command(_setup_gpus, _gpus, ("farm gpus", "farm gpus --json")),
     "spend": Command(_setup_spend, _spend, ("farm spend", "farm spend J12", "farm spend --by user --json")),
     "shutdown": Command(_setup_shutdown, _shutdown, ("farm shutdown --reason 'kernel update'",)),

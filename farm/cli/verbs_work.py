@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING
 
 from farm.cli import shapes
 from farm.cli.command import Command, add_watch, address_of, connect
+from farm.cli.filtering import (
+    add_filter,
+    filtered_frames,
+    filtered_jobs,
+    read_filter,
+    row_test,
+    searched_note,
+)
 from farm.cli.text import NOTHING, duration_text, money_text, plural, time_text
 from farm.model.errors import CallError
 from farm.model.money import usd_text
@@ -14,9 +22,10 @@ from farm.protocol import client as wire
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from farm.cli.console import Console
+    from farm.sdk.client import Farm
     from farm.sdk.mirror import Mirror
 
 #: Job states in which nothing more happens by itself.
@@ -32,6 +41,7 @@ def _setup_jobs(parser: argparse.ArgumentParser) -> None:
         "--state", action="append", default=[], metavar="STATE", help="only jobs in this state"
     )
     parser.add_argument("--user", default="", help="only this user's jobs")
+    add_filter(parser, "jobs", "mine state:failed,blocked age<2d -proxy")
     parser.add_argument("--archived", action="store_true", help="archived jobs, too")
     parser.add_argument("--limit", type=int, default=50, help="at most so many, newest first (default 50)")
     parser.add_argument("--before", default="", metavar="JOB", help="only jobs older than this one, to page")
@@ -43,18 +53,24 @@ def _jobs(arguments: argparse.Namespace, console: Console) -> int:
     if not 1 <= arguments.limit <= 1000:
         raise CallError(f"--limit: {arguments.limit} is not between 1 and 1000")
     before = address_of(arguments.before, whole_job=True).job if arguments.before else 0
+    query = read_filter(arguments.filter, "jobs", console) if arguments.filter else None
+    # Who asks for what is in the archive means it.
+    archived = arguments.archived or (query is not None and "archived" in query.fields())
+    searched = None
     with connect(arguments) as farm:
         if arguments.watch:
             from farm.cli.watch import watch
 
             def chosen(mirror: Mirror) -> list[wire.JobRow]:
+                fits = row_test(query, farm) if query is not None else None
                 rows = [
                     row
                     for row in mirror.jobs.values()
                     if (not states or row.state in states)
                     and (not arguments.user or row.user == arguments.user)
-                    and (arguments.archived or not row.archived)
+                    and (archived or not row.archived)
                     and (not before or row.job < before)
+                    and (fits is None or fits(row))
                 ]
                 return sorted(rows, key=lambda row: -row.job)[: arguments.limit]
 
@@ -66,19 +82,31 @@ def _jobs(arguments: argparse.Namespace, console: Console) -> int:
                 lambda mirror: {"jobs": [shapes.job_shape(row) for row in chosen(mirror)], "more": False},
             )
             return 0
-        reply = farm.jobs(
-            states,
-            user=arguments.user,
-            archived=arguments.archived,
-            before=before,
-            limit=arguments.limit,
-        )
+        rows: Sequence[wire.JobRow]
+        if query is not None:
+            rows, more, searched = filtered_jobs(
+                farm,
+                query,
+                states=states,
+                user=arguments.user,
+                archived=archived,
+                before=before,
+                limit=arguments.limit,
+            )
+        else:
+            reply = farm.jobs(
+                states, user=arguments.user, archived=archived, before=before, limit=arguments.limit
+            )
+            rows, more = reply.jobs, reply.more
     if console.json:
-        console.document({"jobs": [shapes.job_shape(row) for row in reply.jobs], "more": reply.more})
+        document = {"jobs": [shapes.job_shape(row) for row in rows], "more": more}
+        console.document(document if searched is None else document | {"searched": searched})
         return 0
-    _show_jobs(console, reply.jobs)
-    if reply.more:
-        console.note(f"there are more: `farm jobs --before J{reply.jobs[-1].job}`")
+    _show_jobs(console, rows)
+    if more:
+        console.note(f"there are more: `farm jobs --before J{rows[-1].job}`")
+    elif searched is not None:
+        console.note(searched_note(len(rows), searched, archived=archived))
     return 0
 
 
@@ -235,6 +263,7 @@ def _setup_frames(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--state", action="append", default=[], metavar="STATE", help="only frames in this state"
     )
+    add_filter(parser, "frames", "frame:1001-1020 tries>1 -node:ws-12")
     parser.add_argument("--offset", type=int, default=0, help="skip so many")
     parser.add_argument("--limit", type=int, default=1000, help="at most so many (default 1000, 0 = all)")
 
@@ -244,15 +273,12 @@ def _frames(arguments: argparse.Namespace, console: Console) -> int:
     states = _states(arguments.state, [state.word for state in UnitState])
     if arguments.limit < 0 or arguments.offset < 0:
         raise CallError("--limit and --offset cannot be negative")
-    rows: list[tuple[str, wire.FrameRow]] = []
+    query = read_filter(arguments.filter, "frames", console) if arguments.filter else None
     with connect(arguments) as farm:
-        more = True
-        while more and (not arguments.limit or len(rows) < arguments.limit):
-            wanted = min(_PAGE, arguments.limit - len(rows)) if arguments.limit else _PAGE
-            reply = farm.frames(str(address), states, offset=arguments.offset + len(rows), limit=wanted)
-            got = [(step, row) for step, units in reply.steps.items() for row in units]
-            rows += got
-            more = reply.more and bool(got)
+        if query is None:
+            rows, more = _some_frames(farm, str(address), states, arguments.offset, arguments.limit)
+        else:
+            rows, more = filtered_frames(farm, query, str(address), states, arguments.offset, arguments.limit)
     if console.json:
         console.document(
             {"frames": [shapes.frame_shape(address.job, step, row) for step, row in rows], "more": more}
@@ -279,6 +305,21 @@ def _frames(arguments: argparse.Namespace, console: Console) -> int:
     if more:
         console.note(f"there are more: add --offset {arguments.offset + len(rows)}")
     return 0
+
+
+def _some_frames(
+    farm: Farm, address: str, states: tuple[str, ...], offset: int, limit: int
+) -> tuple[list[tuple[str, wire.FrameRow]], bool]:
+    """Frames page by page, as many as asked for (0 = all), and whether there are more."""
+    rows: list[tuple[str, wire.FrameRow]] = []
+    more = True
+    while more and (not limit or len(rows) < limit):
+        wanted = min(_PAGE, limit - len(rows)) if limit else _PAGE
+        reply = farm.frames(address, states, offset=offset + len(rows), limit=wanted)
+        got = [(step, row) for step, units in reply.steps.items() for row in units]
+        rows += got
+        more = reply.more and bool(got)
+    return rows, more
 
 
 def _state_text(row: wire.FrameRow) -> str:
@@ -374,6 +415,7 @@ COMMANDS = {
             "farm jobs",
             "farm jobs --state running --state queued",
             "farm jobs --user kim --json",
+            "farm jobs --filter 'mine state:failed,blocked age<2d -proxy'",
             "farm jobs --watch",
         ),
     ),
@@ -383,7 +425,12 @@ COMMANDS = {
     "frames": Command(
         _setup_frames,
         _frames,
-        ("farm frames J12", "farm frames J12/beauty --state failed", "farm frames J12/beauty/17-20 --json"),
+        (
+            "farm frames J12",
+            "farm frames J12/beauty --state failed",
+            "farm frames J12/beauty/17-20 --json",
+            "farm frames J12 --filter 'tries>1 -node:ws-12'",
+        ),
     ),
     "attempts": Command(
         _setup_attempts, _attempts, ("farm attempts J12/beauty", "farm attempts J12/beauty/17")

@@ -282,7 +282,7 @@ def begin(farm: Farm, row: LeaseRow, step: Step, node: Node, units: tuple[int, .
         step.copies[units[0]] = attempt
         return
     for unit in units:
-        step.set_state(unit, RUNNING)
+        step.run(unit)
     if not step.job.started_us:
         step.job.started_us = at_us
 

@@ -69,12 +69,19 @@ def refresh(farm: Farm, node: Node) -> None:
 
 def settle(farm: Farm, node: Node) -> None:
     """As ``refresh``, for a node whose attempts alone changed."""
-    bucket = node.bucket
-    if node.cores_free <= 0 or not takes_work(node):
+    bucket, attempts, slots = node.bucket, node.attempts, node.settings.slots
+    # As ``takes_work`` says, written out: this runs twice a frame.
+    if (
+        node.cores_free <= 0
+        or node.state is not _ONLINE
+        or not node.enabled
+        or node.closed
+        or (slots and len(attempts) >= slots)
+    ):
         if bucket is not None:
             _leave(farm, node, bucket)
         return
-    if bucket is None and not node.attempts:
+    if bucket is None and not attempts:
         # A node that ended its only attempt, as most do: as a rule others of its class are idle too.
         home = node.klass.home
         if home is not None and home.nodes:

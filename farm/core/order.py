@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING, TypeAlias
 
+from farm.core.needs import QUEUED
+
 if TYPE_CHECKING:
     from farm.core.work import Step
 
@@ -202,13 +204,16 @@ class Queue:
         best = self._best
         if best is not None and not self._stale:
             step = best[8]
-            line = step.line
+            line, job = step.line, step.job
             if (
                 line is not None
                 and line.account.level == best[3]
                 and line.group.account.level == best[1]
                 and line.group.tier.priority == -best[0]
-                and step.leasable()
+                # As ``Step.leasable`` says, which is asked where that is not plain.
+                and step.counts[QUEUED] > len(step.parked)
+                and not job.paused
+                and not (job.scouting and not step.leasable())
             ):
                 return best
         self._stale = False

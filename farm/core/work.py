@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from farm.core.needs import CANCELED, QUEUED, Edge
+from farm.core.needs import CANCELED, QUEUED, RUNNING, Edge
 from farm.core.order import Account, Entry, Line, Queue
 from farm.core.pace import Pace
 from farm.model.frames import FrameRange
@@ -430,6 +430,17 @@ class Step:
         if note is None:
             note = self.notes[unit] = UnitNote()
         return note
+
+    def run(self, unit: int) -> None:
+        """Moves one queued unit to running: ``set_state`` for the most usual move."""
+        state, counts = self.state, self.counts
+        counts[state[unit]] -= 1
+        state[unit] = RUNNING
+        counts[RUNNING] += 1
+        if self.sequence is not None:
+            self.sequence.states[self.sequence.places[unit]] = RUNNING
+        if self.parked:
+            self.parked.pop(unit, None)
 
     def set_state(self, unit: int, new: int) -> None:
         """Moves one unit; keeps the sums, the cursor and the job's count of open units."""

@@ -155,10 +155,12 @@ class SqlStore(HistoryReader, ShelfReader, ABC):
         Raises:
             StorageError: The disk is full or broken, or a row contradicts what is stored.
         """
-        hot = [row for row in rows if type(row) in _JOURNALED]
+        # As a rule all of them are: a look at the kinds costs less than one at every row.
+        plain = _JOURNALED.issuperset(map(type, rows))
+        hot = rows if plain else [row for row in rows if type(row) in _JOURNALED]
         work: list[Work] = []
         split = None
-        if len(hot) != len(rows):
+        if not plain:
             checkpoints = [row for row in rows if type(row) is CheckpointRow]
             if checkpoints:
                 split = max(row.seq for row in checkpoints)
@@ -439,7 +441,7 @@ def _table_work(rows: Sequence[AnyRow]) -> list[Work]:
     return [(sql, map(astuple, group)) for _, sql, group in work]
 
 
-def _entries(rows: list[Any], split: int | None) -> Iterator[tuple[int, int, int, bytes]]:
+def _entries(rows: Sequence[Any], split: int | None) -> Iterator[tuple[int, int, int, bytes]]:
     """Journal entries of a commit's rows: one, or two where a checkpoint stands between them.
 
     Raises:
