@@ -1,6 +1,6 @@
 """The broker's loop: drain, apply, place, commit once, then send what depends on it.
 
-One thread, one writer.  A turn takes whatever has arrived (at most DRAIN messages), lets the core handle
+One thread, one writer.  A turn takes what has arrived, for a while (``_drain_control``), lets the core handle
 it, places work once for all free agents, stores all rows in one transaction and only then sends.  So the
 strict order "durable before visible" costs one fsync per turn, not per task.
 """
@@ -29,6 +29,11 @@ log = logging.getLogger("overcrank.broker")
 
 #: Most messages taken in one turn.
 DRAIN = 2_000
+#: A turn goes on taking messages for at least so long, and for so many times what its commit costs.  Longer
+#: turns spread that over more messages; but whoever was answered works while the next turn is on, and whoever
+#: waits for the end of a long one does not: with turns of all that waits, broker and agents take turns too.
+DRAIN_S = 0.001
+DRAIN_COMMITS = 1.5
 #: Up to so many messages of a turn a look is taken before the next receive; then the one that finds nothing
 #: is cheaper than all those looks.
 FEW = 5
@@ -85,6 +90,8 @@ class Loop:
         self._tick_us = int(tick_s * 1e6)
         self._clock_us = clock_us or SteadyClock().now_us
         self._next_tick_us = 0
+        #: What a commit took lately.
+        self._commit_s = 0.0
         self._archive_us = 0
         self._idle_us = 0
         farm = state.core.farm
@@ -249,8 +256,7 @@ class Loop:
         s = self._s
         if s.rows:
             rows, s.rows = s.rows, []
-            metrics = s.metrics
-            begun_s = time.perf_counter() if metrics is not None else 0.0
+            begun_s = time.perf_counter()
             try:
                 s.store.commit(rows)
             except OvercrankError:
@@ -259,9 +265,12 @@ class Loop:
             except Exception as error:  # rows that no store can hold: memory is ahead of it now
                 s.outbound.drop()
                 raise TurnLost("the turn's rows cannot be stored") from error
+            spent_s = time.perf_counter() - begun_s
+            # One slow commit says little of the next.
+            self._commit_s += (spent_s - self._commit_s) / 8.0
             self._rows_since_checkpoint += len(rows)
-            if metrics is not None:
-                metrics.committed(rows, time.perf_counter() - begun_s)
+            if s.metrics is not None:
+                s.metrics.committed(rows, spent_s)
             s.note_leases(rows)
             s.publisher.note(rows)
         s.heard.clear()
@@ -284,9 +293,12 @@ class Loop:
         if self._s.falls.suspecting:
             return self._drain_warily()
         take, control = self._routes.take, self._link.control
-        more, heard = self._more.wait, self._s.heard.append
+        more, heard, clock_s = self._more.wait, self._s.heard.append, time.perf_counter
+        until_s = clock_s() + max(DRAIN_S, DRAIN_COMMITS * self._commit_s)
         for taken in range(DRAIN):
             if 0 < taken < FEW and not more(0.0):
+                return taken
+            if not taken & 7 and clock_s() > until_s:
                 return taken
             message = recv_nowait(control)
             if message is None:
