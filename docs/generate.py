@@ -20,6 +20,7 @@ from farm.core import pace
 from farm.model import failures, states
 from farm.model.jobs import job_schema
 from farm.model.policy import Policy
+from farm.model.query import VOCABULARIES, Kind
 from farm.model.states import FailureClass, UnitState, WorkState
 from farm.renderers.registry import BUILT_IN, describe, get_renderer
 from node_agent import machine
@@ -279,6 +280,74 @@ def metrics_page() -> str:
     )
 
 
+#: What may follow a field of each kind.  A kind without words here is an error, so that none is forgotten.
+FILTER_KINDS: dict[Kind, str] = {
+    Kind.TEXT: "text it contains: `:fx`, several `:fx,lgt`, exactly `=fx`, anything between `:fx*v02`, "
+    "a regular expression `:/fx_v[0-9]+/`",
+    Kind.WORD: "a whole word: `:failed`, one of several `:failed,blocked`, `:/regex/`",
+    Kind.COUNT: "a number: `:5`, `>5`, `<=5`, `:40..60`, `:40..`; `k` and `m` are thousands and millions",
+    Kind.PERCENT: "of a hundred: `<50%`, `:50..80`, `:100`",
+    Kind.MEMORY: "memory with `k`, `m`, `g` or `t` (GiB without one): `>32g`, `:16g..64g`",
+    Kind.MONEY: "USD: `>5`, `:0.50..2`",
+    Kind.DURATION: "a time with `s`, `m`, `h`, `d` or `w`: `<2d`, `>1h30m`, `:1h..3h`",
+    Kind.FRAMES: "frames as in a job file, one of which is enough: `:1001-1020`, `:1-100x5,200`, `>1500`",
+    Kind.FLAG: "`:yes` or `:no`",
+}
+
+
+def filters_page() -> str:
+    """The filter language and every field."""
+    parts = [
+        NOTE.format(source="farm.model.query.fields"),
+        "# Filters\n",
+        "`farm jobs --filter TEXT`, `farm nodes --filter TEXT` and `farm frames ADDRESS --filter TEXT` show "
+        "what fits. Upper and lower case are the same. One that begins with a minus is written "
+        "`--filter=-proxy`.\n",
+        "```\nfarm jobs --filter 'mine state:failed,blocked age<2d -proxy'\n"
+        "farm jobs --filter '(fx or lgt) priority:60.. -user:bo'\n"
+        "farm nodes --filter 'pool:gpu ramfree>32g -busy:yes'\n"
+        "farm frames J12 --filter 'frame:1001-1020 tries>1'\n```\n",
+        table(
+            ("write", "to get"),
+            (
+                ("`fx lgt`", "what has both words in one of the fields marked with *"),
+                ("`fx or lgt`", "what has one of them; `or` binds less than a blank"),
+                ("`-proxy`, `-state:done`, `-(a b)`", "what does not fit; `state!=done` says the same"),
+                ("`(fx or lgt) mine`", "brackets group"),
+                ('`"or"`, `"a b"`', "quotes: just that text; a backslash makes the next character ordinary"),
+                ("`sh04*fx`", "`*` stands for anything"),
+                ("`/fx_v[0-9]+/`", "a regular expression; no repeat inside a repeat, at most four of them"),
+                ("`field:value`", "see below; lists with commas mean one of them"),
+            ),
+        ),
+        "What a job or node does not have never fits: `eta<2h` leaves out jobs without an expected end, and "
+        "`-eta<2h` shows them.\n",
+        "With a filter `farm jobs` looks through every job that is not archived, however many pages that "
+        "takes, and says so; with `--archived`, or when the filter asks about `archived`, through the "
+        "archive too. With `--watch` only jobs that are not archived are followed.\n",
+        "## What follows a field\n",
+        table(("kind", "what may follow"), [(kind.value, FILTER_KINDS[kind]) for kind in Kind]),
+    ]
+    for vocabulary in VOCABULARIES:
+        rows = [
+            (
+                f"`{field.name}`{'*' if field.searched else ''}",
+                ", ".join(f"`{alias}`" for alias in field.aliases),
+                field.kind.value,
+                field.help
+                + (f" (`{field.name}` alone means yes)" if field.bare else "")
+                + (
+                    ": " + ", ".join(f"`{word}`" for word in field.words)
+                    if field.kind is Kind.WORD and field.words
+                    else ""
+                ),
+            )
+            for field in vocabulary.fields
+        ]
+        parts += [f"## Fields of {vocabulary.name}\n", table(("field", "or", "kind", "what it is"), rows)]
+    return "\n".join(parts)
+
+
 def schema_page() -> str:
     """JSON Schema of the job file."""
     return json.dumps(job_schema(), indent=2) + "\n"
@@ -291,6 +360,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "renderers.md": renderers_page,
     "job.schema.json": schema_page,
     "metrics.md": metrics_page,
+    "filters.md": filters_page,
 }
 
 

@@ -6,6 +6,7 @@ foreign exceptions into this tree at their edge.  What must not: anything that n
     OvercrankError
     |-- CallError           the caller's words are wrong                      exit 2
     |   |-- FrameRangeError     a frame range does not parse (has a position)
+    |   |-- QueryError          a filter does not parse (has a position)
     |   |-- JobFileError        a job file field is wrong (has its path)
     |   |-- NotBuiltYet         a known field or option this version refuses by name
     |   |-- UnknownName         no such job, step, frame, node, renderer ...

@@ -27,7 +27,10 @@ from farm.sdk.jobfile import check_job_here
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Pages with commands people copy.
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/user-guide.md", "docs/admin-guide.md", "docs/job-file.md")
+PAGES = (
+    *("README.md", "CONTRIBUTING.md", "docs/user-guide.md", "docs/admin-guide.md", "docs/job-file.md"),
+    "docs/blender.md",
+)
 #: Files of the product longer than this say at their top why; tests may be as long as what they test.
 LONG = 500
 TEXT = {

@@ -12,7 +12,7 @@ import pytest
 
 from farm.protocol import client as wire
 from tests.support.cli_rig import Run
-from tests.support.fake_broker import T0_US, FakeBroker
+from tests.support.fake_broker import T0_US, FakeBroker, job_row
 
 # -- jobs and frames ---------------------------------------------------------------------------------
 
@@ -220,3 +220,79 @@ def test_preview(run: Run, broker: FakeBroker, tmp_path: Path) -> None:
     assert target.read_bytes() == b"\xff\xd8jpeg"
     assert run("preview", "J12/beauty/1-2", "-o", str(target)).code == 2
     assert run("preview", "J12/beauty/2", "-o", str(tmp_path / "no" / "p.jpg")).code == 3
+
+
+# -- filters -----------------------------------------------------------------------------------------
+
+
+def test_jobs_that_fit_a_filter(run: Run, broker: FakeBroker) -> None:
+    result = run("jobs", "--filter", "mine state:running,failed")
+    assert [line.split()[0] for line in result.out.splitlines()[1:]] == ["J12"]
+    assert result.err == "1 of 2 jobs fit; archived ones were not looked at, --archived does\n"
+    assert run("jobs", "--filter=-mine", "--json").json["searched"] == 2
+    assert run("jobs", "--filter", "nothing").out == "no jobs\n"
+    assert [
+        row["job"] for row in run("jobs", "--filter", "/^SHOT/", "--user", "lee", "--json").json["jobs"]
+    ] == ["J13"]
+
+
+def test_a_filter_looks_through_every_page(run: Run, broker: FakeBroker) -> None:
+    broker.jobs = {number: wire_job(number, number % 1000 == 7) for number in range(1, 3501)}
+    document = run("jobs", "--filter", "name:needle", "--json").json
+    assert [row["job"] for row in document["jobs"]] == ["J3007", "J2007", "J1007", "J7"]
+    assert (document["more"], document["searched"]) == (False, 3500)
+    pages = [request for request in broker.requests if isinstance(request, wire.JobsReq)]
+    assert [page.limit for page in pages] == [1000] * 4
+    result = run("jobs", "--filter", "needle", "--limit", "2")
+    assert "`farm jobs --before J2007`" in result.err
+    assert [
+        row["job"] for row in run("jobs", "--filter", "needle", "--before", "J2007", "--json").json["jobs"]
+    ] == ["J1007", "J7"]
+
+
+def wire_job(number: int, needle: bool) -> wire.JobRow:
+    return job_row(number, name=f"needle_{number}" if needle else f"hay_{number}")
+
+
+def test_a_filter_about_the_archive_looks_into_it(run: Run, broker: FakeBroker) -> None:
+    broker.jobs[5] = job_row(5, name="old", archived=True)
+    assert run("jobs", "--filter", "old").out == "no jobs\n"
+    result = run("jobs", "--filter", "old archived:yes")
+    assert result.out.splitlines()[1].startswith("J5 ")
+    assert result.err == "1 of 3 jobs fit\n"
+    assert run("jobs", "--filter", "old", "--archived").err == "1 of 3 jobs fit\n"
+
+
+def test_a_filter_that_is_wrong_is_refused_before_anybody_is_asked(run: Run, broker: FakeBroker) -> None:
+    result = run("jobs", "--filter", "fx stae:failed")
+    assert result.code == 2
+    assert "--filter: jobs have no field 'stae', at character 4: stae\n  did you mean state?" in result.err
+    assert broker.requests == []
+    assert run("jobs", "--filter", "(", "--json").json["error"]["code"] == "call"
+    result = run("jobs", "--filter", "state:faild")
+    assert "no state 'faild' is known; did you mean failed?" in result.err
+    assert run("nodes", "--filter", "priority>5").code == 2
+
+
+def test_nodes_and_frames_that_fit_a_filter(run: Run, broker: FakeBroker) -> None:
+    assert [row["name"] for row in run("nodes", "--filter", "gpus>0", "--json").json["nodes"]] == ["ws-12"]
+    assert [row["name"] for row in run("nodes", "--filter", "state:drained", "--json").json["nodes"]] == [
+        "ws-13"
+    ]
+    assert run("nodes", "--filter", "ram>1t").out == "none of 2 nodes fits\n"
+    frames = run("frames", "J12", "--filter", "tries>0 -verified:yes", "--json").json
+    assert [row["frame"] for row in frames["frames"]] == [2, 3]
+    assert [
+        row["frame"] for row in run("frames", "J12", "--filter", "frame:3-9", "--json").json["frames"]
+    ] == [3, 4]
+    broker.units[12, "beauty"] = [
+        wire.FrameRow(unit=index, frame=index, state="queued") for index in range(2500)
+    ]
+    document = run(
+        "frames", "J12", "--filter", "frame>=1990", "--offset", "10", "--limit", "5", "--json"
+    ).json
+    assert [row["frame"] for row in document["frames"]] == [2000, 2001, 2002, 2003, 2004]
+    assert document["more"]
+    assert (
+        len(run("frames", "J12", "--filter", "frame>=1990", "--limit", "0", "--json").json["frames"]) == 510
+    )

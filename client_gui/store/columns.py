@@ -1,0 +1,213 @@
+"""The columns of jobs, steps and nodes, and how a row of the wire becomes a row of a table.
+
+What belongs here: one list of columns per table beside the function that fills it, in the same order.
+What may not: how a column looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from client_gui.store.table import Column, Kind
+from farm.model.states import NodeState, UnitState, WorkState
+from farm.protocol.rows import JobRow, NodeRow, StepRow
+from farm.sdk.filters import node_states, percent_done
+
+_STATES: Final = len(UnitState)
+_WORK_WORDS: Final = tuple(state.value for state in WorkState)
+
+JOB_COLUMNS: Final = (
+    Column("job", Kind.INT, "id"),
+    Column("name", Kind.TEXT, "name"),
+    Column("user", Kind.TEXT, "user", few=True),
+    Column("project", Kind.TEXT, "project", few=True),
+    Column("priority", Kind.INT, "priority"),
+    Column("state", Kind.STATE, "state", _WORK_WORDS),
+    Column("reason", Kind.TEXT, "state", few=True),
+    Column("submitted_us", Kind.INT, "times"),
+    Column("started_us", Kind.INT, "times"),
+    Column("ended_us", Kind.INT, "times"),
+    Column("units", Kind.INT, "counts"),
+    Column("done", Kind.INT, "counts"),
+    Column("failed", Kind.INT, "counts"),
+    Column("running", Kind.INT, "counts"),
+    Column("progress", Kind.FLOAT, "counts"),
+    Column("spend_nano", Kind.INT, "money"),
+    Column("waste_nano", Kind.INT, "money"),
+    Column("eta_low_us", Kind.INT, "eta"),
+    Column("eta_high_us", Kind.INT, "eta"),
+    Column("cost_low_nano", Kind.INT, "forecast"),
+    Column("cost_high_nano", Kind.INT, "forecast"),
+    Column("not_estimated", Kind.OBJECT, "forecast"),
+    Column("archived", Kind.FLAG, "state"),
+    Column("steps", Kind.OBJECT, "steps"),
+)
+
+
+def job_values(row: JobRow) -> tuple[Any, ...]:
+    """A job as a row of its table."""
+    return (
+        row.job,
+        row.name,
+        row.user,
+        row.project,
+        row.priority,
+        row.state,
+        row.reason,
+        row.submitted_us,
+        row.started_us,
+        row.ended_us,
+        row.units,
+        row.done,
+        row.failed,
+        row.running,
+        percent_done(row.done, row.units),
+        row.spend_nano,
+        row.waste_nano,
+        row.eta_low_us,
+        row.eta_high_us,
+        row.cost_low_nano,
+        row.cost_high_nano,
+        row.not_estimated,
+        row.archived,
+        row.steps,
+    )
+
+
+STEP_COLUMNS: Final = (
+    Column("job", Kind.INT, "id"),
+    Column("place", Kind.INT, "id"),
+    Column("name", Kind.TEXT, "id", few=True),
+    Column("kind", Kind.TEXT, "id", few=True),
+    Column("renderer", Kind.TEXT, "id", few=True),
+    Column("state", Kind.STATE, "state", _WORK_WORDS),
+    Column("reason", Kind.TEXT, "state", few=True),
+    Column("able", Kind.OBJECT, "state"),
+    Column("frames", Kind.TEXT, "frames"),
+    Column("units", Kind.INT, "counts"),
+    Column("counts", Kind.OBJECT, "counts"),
+    Column("progress", Kind.FLOAT, "counts"),
+    Column("mean_frame_s", Kind.FLOAT, "pace"),
+    Column("expected_frame_s", Kind.FLOAT, "pace"),
+    Column("attempts", Kind.INT, "attempts"),
+)
+
+
+def step_address(job: int, name: str) -> str:
+    """The address that steps are known by."""
+    return f"J{job}/{name}"
+
+
+def step_values(job: int, place: int, row: StepRow) -> tuple[Any, ...]:
+    """A step as a row of its table.
+
+    Args:
+        job: Its job's number.
+        place: Which of the job's steps it is, from 0.
+        row: The step.
+    """
+    done = row.counts[UnitState.DONE] if len(row.counts) > UnitState.DONE else 0
+    return (
+        job,
+        place,
+        row.name,
+        row.kind,
+        row.renderer,
+        row.state,
+        row.reason,
+        row.able,
+        row.frames,
+        row.units,
+        row.counts,
+        percent_done(done, row.units),
+        row.mean_frame_s,
+        row.expected_frame_s,
+        row.attempts,
+    )
+
+
+def summed_counts(steps: Sequence[StepRow]) -> tuple[int, ...]:
+    """Units of a job by state, for its bar; longer than ``UnitState`` when the farm knows more states."""
+    if len(steps) == 1:
+        return steps[0].counts
+    most = max((len(step.counts) for step in steps), default=_STATES)
+    totals = [0] * most
+    for step in steps:
+        for state, count in enumerate(step.counts):
+            totals[state] += count
+    return tuple(totals)
+
+
+NODE_COLUMNS: Final = (
+    Column("node", Kind.INT, "id"),
+    Column("name", Kind.TEXT, "name"),
+    Column("host", Kind.TEXT, "name"),
+    Column("state", Kind.STATE, "state", tuple(state.value for state in NodeState)),
+    Column("states", Kind.OBJECT, "state"),
+    Column("enabled", Kind.FLAG, "state"),
+    Column("disabled", Kind.FLAG, "state"),
+    Column("closed", Kind.TEXT, "state", few=True),
+    Column("reason", Kind.TEXT, "state", few=True),
+    Column("pool", Kind.TEXT, "place", few=True),
+    Column("site", Kind.TEXT, "place", few=True),
+    Column("cores", Kind.INT, "cores"),
+    Column("cores_free", Kind.INT, "cores"),
+    Column("ram_mib", Kind.INT, "ram"),
+    Column("ram_free_mib", Kind.INT, "ram"),
+    Column("gpus", Kind.INT, "gpus"),
+    Column("gpus_free", Kind.INT, "gpus"),
+    Column("gpu_names", Kind.OBJECT, "gpus"),
+    Column("apps", Kind.OBJECT, "apps"),
+    Column("renderers", Kind.OBJECT, "apps"),
+    Column("running", Kind.OBJECT, "running"),
+    Column("running_count", Kind.INT, "running"),
+    Column("rate_nano_h", Kind.INT, "money"),
+    Column("spent_nano", Kind.INT, "money"),
+    Column("idle_nano", Kind.INT, "money"),
+    Column("seen_us", Kind.INT, "seen"),
+    Column("software", Kind.TEXT, "software", few=True),
+    Column("cpu_percent", Kind.FLOAT, "cpu"),
+    Column("slots", Kind.INT, "slots"),
+    Column("schedule", Kind.TEXT, "slots", few=True),
+    Column("update", Kind.TEXT, "software", few=True),
+    Column("update_reason", Kind.TEXT, "software", few=True),
+)
+
+
+def node_values(row: NodeRow) -> tuple[Any, ...]:
+    """A node as a row of its table."""
+    return (
+        row.node,
+        row.name,
+        row.host,
+        row.state,
+        node_states(row),
+        row.enabled,
+        row.disabled,
+        row.closed,
+        row.reason,
+        row.pool,
+        row.site,
+        row.cores,
+        row.cores_free,
+        row.ram_mib,
+        row.ram_free_mib,
+        row.gpus,
+        row.gpus_free,
+        row.gpu_names,
+        row.apps,
+        row.renderers,
+        row.running,
+        len(row.running),
+        row.rate_nano_h,
+        row.spent_nano,
+        row.idle_nano,
+        row.seen_us,
+        row.software,
+        row.cpu_percent,
+        row.slots,
+        row.schedule,
+        row.update,
+        row.update_reason,
+    )

@@ -1,0 +1,475 @@
+"""The add-on in a real Blender, a real farm, and the frames that come of it.
+
+``OVERCRANK_TEST_BPY_PYTHON`` names an interpreter with the bpy wheel to run the same there, as an extension.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from farm.cli.plugin.sources import build_blender, farm_command
+from farm.media.probe import probe
+from tests.support.blender_host import BlenderHost, install
+from tests.support.farmhouse import Farmhouse
+from tests.support.real import require
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+WHEEL = os.environ.get("OVERCRANK_TEST_BPY_PYTHON", "")
+BLENDER = shutil.which("blender") or ""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farmhouse]:
+    """A farm with one node."""
+    require(BLENDER, "Blender", "install blender")
+    with Farmhouse(tmp_path_factory.mktemp("house")) as made:
+        made.agent("a")
+        made.wait_online()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def host(house: Farmhouse, tmp_path_factory: pytest.TempPathFactory) -> BlenderHost:
+    """A Blender with the add-on, put there by `farm plugin install` (a wheel: by its setup script)."""
+    folder = tmp_path_factory.mktemp("host")
+    if WHEEL:
+        made = BlenderHost(folder, (WHEEL,), house.env)
+        packed = build_blender(folder / "overcrank.zip", extension=True, command=farm_command())
+        told = made.setup("install", packed)
+        assert (told.get("error"), told["form"], told["enabled"]) == (None, "extension", True)
+        return made
+    made = BlenderHost(folder, (BLENDER,), house.env)
+    told = install(made, BLENDER, {})
+    assert [(row["error"], row["enabled"]) for row in told["programs"]] == [("", True)]
+    return made
+
+
+#: A wheel's scenes cannot be rendered by the node's own Blender, which is older: there submitting counts.
+rendered = pytest.mark.skipif(bool(WHEEL), reason="the node's Blender is another version than the wheel")
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def spec(house: Farmhouse, number: int) -> dict[str, Any]:
+    """The job as the farm has it."""
+    done = house.farm("job", f"J{number}", "--spec", "--json")
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def codes(said: Mapping[str, Any], severity: str = "error") -> set[str]:
+    return {code for kind, code, _ in said["messages"] if kind == severity}
+
+
+# -- the whole way ---------------------------------------------------------------------------------------
+
+
+@rendered
+def test_a_scene_is_submitted_rendered_and_the_artists_file_is_as_it_was(
+    house: Farmhouse, host: BlenderHost, tmp_path: Path
+) -> None:
+    scene = host.make(tmp_path / "shot.blend")
+    before, changed_ns = digest(scene), scene.stat().st_mtime_ns
+    said = host.submit(scene, cores=1, name="Böcklin %d", priority=70)
+    assert said["ok"], said
+    assert said["result"] == ["FINISHED"]
+    assert said["returned_s"] < 1.0, "the button must not hold the window"
+    assert said["longest_pause_s"] < 0.5, "and looking for the answer must not either"
+    assert said["dirty"] is False
+    row = house.wait_job(said["job"]["number"], "done")
+    assert (row.name, row.priority) == ("Böcklin %d", 70)
+    assert names(tmp_path / "out") == ["shot_0001.png", "shot_0002.png", "shot_0003.png"]
+    assert (digest(scene), scene.stat().st_mtime_ns) == (before, changed_ns)
+    assert names(tmp_path)[:2] == ["out", "shot.blend"]
+
+
+@rendered
+def test_a_movie_is_rendered_as_frames_and_stitched(
+    house: Farmhouse, host: BlenderHost, tmp_path: Path
+) -> None:
+    scene = host.make(
+        tmp_path / "shot.blend",
+        "scene.render.image_settings.file_format = 'FFMPEG'\n"
+        "scene.render.ffmpeg.format, scene.render.ffmpeg.codec = 'MPEG4', 'H264'\n"
+        "scene.render.filepath = '//film_'",
+    )
+    said = host.submit(scene, cores=1)
+    assert said["ok"], said
+    house.wait_job(said["job"]["number"], "done")
+    movie = tmp_path / "film_0001-0003.mp4"
+    assert names(tmp_path / "film_0001-0003_frames") == [
+        f"film_0001-0003.{frame:04d}.png" for frame in (1, 2, 3)
+    ]
+    facts = probe(movie)
+    assert facts.frames == 3
+
+
+@rendered
+def test_view_layers_and_cameras_become_different_pictures(
+    house: Farmhouse, host: BlenderHost, tmp_path: Path
+) -> None:
+    scene = host.make(
+        tmp_path / "shot.blend",
+        "layer = scene.view_layers.new('Leer')\n"
+        "layer.layer_collection.exclude = True\n"
+        "for child in layer.layer_collection.children: child.exclude = True\n"
+        "scene.collection.objects.unlink(cube) if cube.name in scene.collection.objects else None\n"
+        "inside = bpy.data.collections.new('Inside'); scene.collection.children.link(inside)\n"
+        "[one.objects.unlink(cube) for one in list(cube.users_collection)]; inside.objects.link(cube)\n"
+        "layer.layer_collection.children['Inside'].exclude = True\n"
+        "second = bpy.data.objects.new('Weit/weg', bpy.data.cameras.new('C2'))\n"
+        "second.location = (0, 0, 90)\n"
+        "scene.collection.objects.link(second)\n"
+        "scene.frame_end = 1",
+    )
+    said = host.submit(scene, cores=1, camera_from="EACH")
+    assert said["ok"], said
+    house.wait_job(said["job"]["number"], "done")
+    files = names(tmp_path / "out")
+    assert files == [
+        "shot_Cam_Leer_0001.png",
+        "shot_Cam_ViewLayer_0001.png",
+        "shot_Weit_weg_Leer_0001.png",
+        "shot_Weit_weg_ViewLayer_0001.png",
+    ]
+    pictures = {name: digest(tmp_path / "out" / name) for name in files}
+    assert pictures["shot_Cam_ViewLayer_0001.png"] != pictures["shot_Cam_Leer_0001.png"]
+    assert pictures["shot_Cam_ViewLayer_0001.png"] != pictures["shot_Weit_weg_ViewLayer_0001.png"]
+
+
+@rendered
+def test_names_beyond_ascii_survive_a_shell_without_them(
+    house: Farmhouse, host: BlenderHost, tmp_path: Path
+) -> None:
+    scene = host.make(tmp_path / "Größe 日本 ñ" / "Schuß #1.blend", "scene.frame_end = 1")
+    said = host.submit(scene, env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii:replace"}, cores=1)
+    assert said["ok"], said
+    house.wait_job(said["job"]["number"], "done")
+    assert names(scene.parent / "out") == ["shot_0001.png"]
+
+
+@rendered
+def test_the_cameras_of_markers_switch_on_the_farm(
+    house: Farmhouse, host: BlenderHost, tmp_path: Path
+) -> None:
+    scene = host.make(
+        tmp_path / "shot.blend",
+        "second = bpy.data.objects.new('Weg', bpy.data.cameras.new('C2')); second.location = (0, 0, 9000)\n"
+        "scene.collection.objects.link(second)\n"
+        "scene.timeline_markers.new('a', frame=1).camera = camera\n"
+        "scene.timeline_markers.new('b', frame=3).camera = second\n",
+    )
+    said = host.submit(scene, cores=1)
+    assert "camera-markers" in codes(said, "note")
+    house.wait_job(said["job"]["number"], "done")
+    sizes = [(tmp_path / "out" / f"shot_{frame:04d}.png").stat().st_size for frame in (1, 3)]
+    assert sizes[0] > sizes[1], "the cube is too far away for the second camera"
+
+
+# -- the answer, while it is waited for and when there is none -------------------------------------------
+
+
+def test_the_window_is_free_while_the_farm_takes_its_time(
+    house: Farmhouse, host: BlenderHost, tmp_path: Path
+) -> None:
+    scene = host.make(tmp_path / "shot.blend")
+    go, slow = tmp_path / "go", tmp_path / "slow-farm"
+    slow.write_text(
+        f"#!/bin/sh\nwhile [ ! -e '{go}' ]; do sleep 0.05; done\n"
+        f'PYTHONPATH="{house.env["PYTHONPATH"]}" exec "{sys.executable}" -m farm "$@"\n'
+    )
+    slow.chmod(0o755)
+    said = host.call(
+        "import threading\n"
+        "seen = []\n"
+        "tray = part('tray')\n"
+        "def open_door():\n"
+        "    while tray.busy() != 'Waiting for the farm…': time.sleep(0.01)\n"
+        "    seen.append(bpy.ops.overcrank.submit.poll())\n"
+        f"    open({str(go)!r}, 'w').close()\n"
+        "threading.Thread(target=open_door, daemon=True).start()\n"
+        "submit(cores=1, version='ANY', paused=True)\n"
+        "said['could_submit_twice'] = seen",
+        scene,
+        env={"FARM_CLI": str(slow)},
+    )
+    assert said["ok"], said
+    assert said["returned_s"] < 1.0
+    assert said["longest_pause_s"] < 0.5
+    assert said["could_submit_twice"] == [False]
+    assert spec(house, said["job"]["number"])["paused"] is True
+
+
+def test_a_farm_that_is_away_and_one_that_is_not_installed_are_told_apart(
+    host: BlenderHost, tmp_path: Path
+) -> None:
+    scene = host.make(tmp_path / "shot.blend")
+    away = {"XDG_CONFIG_HOME": str(tmp_path / "c"), "OVERCRANK_FARM": "nirgends"}
+    said = host.submit(scene, env=away, cores=1)
+    assert not said["ok"]
+    (message,) = [text for severity, _, text in said["messages"] if severity == "error"]
+    assert message.startswith("The farm cannot be reached: this machine knows no farm named 'nirgends'")
+    said = host.submit(scene, env={"FARM_CLI": "/nowhere/farm"}, cores=1)
+    assert codes(said) == {"farm-missing"}
+
+
+def test_a_refusal_of_the_farm_is_shown(host: BlenderHost, tmp_path: Path) -> None:
+    scene = host.make(tmp_path / "shot.blend")
+    said = host.submit(scene, cores=900)
+    assert not said["ok"]
+    (message,) = [text for severity, _, text in said["messages"] if severity == "error"]
+    assert "The farm refused the job" in message
+    assert "900" in message or "core" in message
+
+
+# -- what is checked -------------------------------------------------------------------------------------
+
+ASSETS = """
+import os
+here = os.path.dirname(bpy.data.filepath)
+def texture(name, source, path, users=True):
+    image = bpy.data.images.new(name, 4, 4)
+    image.source = source
+    image.filepath = path
+    if users:
+        material = bpy.data.materials.new(name)
+        material.use_nodes = True
+        node = material.node_tree.nodes.new("ShaderNodeTexImage")
+        node.image = image
+        cube.data.materials.append(material)
+        return image, node
+    return image, None
+def picture(path):
+    made = bpy.data.images.new("made", 4, 4)
+    made.file_format = "PNG"
+    made.filepath_raw = os.path.join(here, path)
+    os.makedirs(os.path.dirname(made.filepath_raw), exist_ok=True)
+    made.save()
+    bpy.data.images.remove(made)
+"""
+
+
+def test_what_the_scene_reads_is_found_and_missed_by_name(host: BlenderHost, tmp_path: Path) -> None:
+    host.make(tmp_path / "library.blend")
+    scene = host.make(
+        tmp_path / "shot.blend",
+        ASSETS
+        + """
+for number in (1, 2): picture("tex/seq_%04d.png" % number)
+picture("tex/skin.1001.png"); picture("tex/packed.png"); picture("tex/there.png")
+image, node = texture("seq", "SEQUENCE", "//tex/seq_0001.png")
+node.image_user.frame_duration, node.image_user.frame_start = 3, 1
+image, node = texture("skin", "TILED", "//tex/skin.<UDIM>.png")
+image.tiles.new(1101)
+texture("gone", "FILE", "//tex/gone.png")
+texture("there", "FILE", "//tex/there.png")
+image, _ = texture("packed", "FILE", "//tex/packed.png"); image.pack()
+os.unlink(os.path.join(here, "tex", "packed.png"))
+texture("unused", "FILE", "//tex/unused.png", users=False)
+with bpy.data.libraries.load(os.path.join(here, "library.blend"), link=True) as (has, takes):
+    takes.objects = ["Sun"]
+scene.collection.objects.link(takes.objects[0])
+""",
+    )
+    (tmp_path / "library.blend").rename(tmp_path / "moved.blend")
+    said = host.call(
+        "submit(operator='check')\nsaid['assets'] = part('collect').collect(bpy.context.scene)['assets']",
+        scene,
+    )
+    texts = [
+        text for severity, code, text in said["messages"] if code == "asset-missing" and severity == "error"
+    ]
+    assert len(texts) == 4, texts
+    told = "\n".join(texts)
+    assert f"The linked library {tmp_path}/library.blend does not exist" in told
+    assert f"1 of 3 files of the image sequence seq are missing: {tmp_path}/tex/seq_0003.png" in told
+    assert f"Tiles of the texture skin are missing: {tmp_path}/tex/skin.1101.png" in told
+    assert f"The texture gone {tmp_path}/tex/gone.png does not exist" in told
+    kinds = {Path(one["path"]).name: one["kind"] for one in said["assets"]}
+    assert kinds == {
+        "library.blend": "file",
+        "seq_0001.png": "sequence",
+        "skin.<UDIM>.png": "udim",
+        "gone.png": "file",
+        "there.png": "file",
+    }, "what is packed or unused is no asset"
+    allowed = host.submit(scene, operator="check", allow_missing=True)
+    assert allowed["ok"]
+    assert (
+        len(
+            [
+                code
+                for severity, code, _ in allowed["messages"]
+                if (severity, code) == ("warning", "asset-missing")
+            ]
+        )
+        == 4
+    )
+
+
+def test_what_stands_against_it_is_said_before_anything_is_sent(host: BlenderHost, tmp_path: Path) -> None:
+    scene = host.make(tmp_path / "shot.blend")
+    said = host.call(
+        f"""
+found = {{}}
+def attempt(name, code):
+    bpy.ops.wm.open_mainfile(filepath={str(scene)!r})
+    exec(code, {{"bpy": bpy, "scene": bpy.context.scene}})
+    submit()
+    found[name] = [said["refused"], [m[1] for m in said["messages"] if m[0] == "error"]]
+attempt("script", "scene.frame_end = 7")
+attempt("camera", "bpy.data.objects.remove(scene.camera)")
+attempt("range", "scene.frame_start, scene.frame_end = 9, 9; scene.frame_end = 9; scene.frame_start = 9")
+attempt("path", "scene.render.filepath = ''")
+attempt("format", "scene.render.image_settings.file_format = 'BMP'")
+attempt("views", "scene.render.use_multiview = True")
+bpy.ops.wm.read_homefile(app_template="")
+submit()
+found["unsaved"] = [said["refused"], [m[1] for m in said["messages"] if m[0] == "error"]]
+said["found"] = found
+"""
+    )
+    found = {name: set(codes) for name, (_, codes) in said["found"].items()}
+    assert found["script"] == {"changed"}, "a script's change is no unsaved change to Blender"
+    assert "camera-missing" in found["camera"]
+    assert found["range"] == {"changed"}
+    assert "output-missing" in found["path"]
+    assert "format" in found["format"]
+    assert "views" in found["views"]
+    assert "unsaved" in found["unsaved"]
+    assert "never been saved" in said["found"]["unsaved"][0], (
+        "a script that calls the operator is told as well"
+    )
+
+
+def test_a_copy_of_what_is_open_is_submitted_and_the_file_left_alone(
+    house: Farmhouse, host: BlenderHost, tmp_path: Path
+) -> None:
+    scene = host.make(tmp_path / "shot.blend")
+    before = digest(scene)
+    said = host.call(
+        "bpy.context.scene.frame_end = 2\nsubmit(cores=1, source='COPY', version='ANY', paused=True)", scene
+    )
+    assert said["ok"], said
+    assert said["filepath"] == str(scene)
+    assert digest(scene) == before
+    (copy,) = (tmp_path / "overcrank-submitted").iterdir()
+    step = spec(house, said["job"]["number"])["steps"][0]
+    assert (step["params"]["scene"], step["frames"]) == (str(copy), "1-2")
+    found = host.call("said['end'] = bpy.context.scene.frame_end", copy)
+    assert found["end"] == 2, "the copy is what was open"
+    again = host.submit(scene, cores=1, source="SAVED", version="ANY", paused=True)
+    assert not again["ok"], "the farm lets no two jobs write the same files"
+    assert any("is still writing" in text for _, _, text in again["messages"]), again["messages"]
+
+
+def test_file_output_nodes_are_named(host: BlenderHost, tmp_path: Path) -> None:
+    scene = host.make(
+        tmp_path / "shot.blend",
+        """
+if hasattr(scene, "compositing_node_group"):
+    tree = scene.compositing_node_group = bpy.data.node_groups.new("Comp", "CompositorNodeTree")
+else:
+    scene.use_nodes = True
+    tree = scene.node_tree
+node = tree.nodes.new("CompositorNodeOutputFile")
+if hasattr(node, "file_output_items"):
+    node.directory, node.file_name = "//passes/", "z_##_"
+    node.format.media_type, node.format.file_format = "IMAGE", "PNG"
+    node.file_output_items.new("RGBA", "Depth")
+else:
+    node.base_path, node.format.file_format, node.file_slots[0].path = "//passes/", "PNG", "z_##_Depth"
+""",
+    )
+    said = host.submit(scene, operator="check")
+    (text,) = [text for _, code, text in said["messages"] if code == "node-output"]
+    assert f"{tmp_path}/passes/z_##_Depth.png" in text
+    assert said["ok"], said
+
+
+def test_simulations_that_are_not_baked_are_noticed(host: BlenderHost, tmp_path: Path) -> None:
+    scene = host.make(tmp_path / "shot.blend", "cube.modifiers.new('Tuch', 'CLOTH')")
+    said = host.submit(scene, operator="check")
+    (text,) = [text for _, code, text in said["messages"] if code == "simulation"]
+    assert text.startswith("The cloth Tuch of Cube is not baked")
+
+
+def test_choices_are_remembered_outside_of_the_file(host: BlenderHost, tmp_path: Path) -> None:
+    scene, other = host.make(tmp_path / "shot.blend"), host.make(tmp_path / "other.blend")
+    before = digest(scene)
+    said = host.call("submit(operator='check', priority=66, project='film', scout=4)", scene)
+    assert said["dirty"] is bool(WHEEL), (
+        "a choice is no change of the file (the wheel always says there is one)"
+    )
+    shown = (
+        "(lambda group: [group.priority, group.project, group.scout])(bpy.context.window_manager.overcrank)"
+    )
+    said = host.call(
+        f"said['kept'] = {shown}\nbpy.ops.wm.open_mainfile(filepath={str(other)!r})\nsaid['other'] = {shown}",
+        scene,
+    )
+    assert said["kept"] == [66, "film", 4]
+    assert said["other"] == [50, "", 0]
+    assert digest(scene) == before
+
+
+# -- installing ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(bool(WHEEL), reason="a wheel is no program that can be found")
+def test_it_is_listed_and_removed(tmp_path: Path) -> None:
+    require(BLENDER, "Blender", "install blender")
+    host = BlenderHost(tmp_path, (BLENDER,))
+    install(host, BLENDER, {})
+
+    def plugin(*words: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "farm", "plugin", *words, "--blender", BLENDER, "--json"],
+            env=host.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        (row,) = json.loads(done.stdout)["programs"]
+        return dict(row)
+
+    assert plugin("list", "blender")["enabled"] is True
+    installed = next(tmp_path.rglob("installed.json"))
+    assert json.loads(installed.read_text()) == {"command": farm_command()}
+    assert plugin("remove", "blender")["message"] == "removed"
+    assert plugin("list", "blender")["form"] == ""
+    assert not list(tmp_path.rglob("installed.json"))
+
+
+def test_disabling_and_enabling_again_leaves_nothing_behind(host: BlenderHost) -> None:
+    said = host.call(
+        "before = [len(bpy.app.handlers.load_post), len(bpy.app.handlers.save_post)]\n"
+        "for _ in range(2):\n"
+        "    bpy.ops.preferences.addon_disable(module=module)\n"
+        "    said['gone'] = [hasattr(bpy.types.WindowManager, 'overcrank')]\n"
+        "    said['gone'].append(hasattr(bpy.types, 'OVERCRANK_PT_render'))\n"
+        "    bpy.ops.preferences.addon_enable(module=module)\n"
+        "said['same'] = before == [len(bpy.app.handlers.load_post), len(bpy.app.handlers.save_post)]"
+    )
+    assert said["gone"] == [False, False]
+    assert said["same"] is True
