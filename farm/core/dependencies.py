@@ -205,8 +205,8 @@ def _downstream(step: Step, units: tuple[int, ...]) -> tuple[int, ...]:
     while todo:
         unit = todo.pop()
         state = step.state[unit]
-        if state not in (DONE, FAILED):
-            continue
+        if state not in (DONE, FAILED) or not step.is_wanted(unit):
+            continue  # it is not made anew, so what was made of it need not be
         for edge in own:
             later = edge.waiter_unit(unit) if edge.good[state] else None
             if later is not None and later not in found:
@@ -325,16 +325,22 @@ def open_up(farm: Farm, step: Step, now_us: int, out: Outcome) -> None:
     release(farm, step, None, "what it waits for is finished", now_us, out)
 
 
-def refit(farm: Farm, step: Step, now_us: int, out: Outcome) -> None:
-    """After frames of a step came or went: what waits for them, and those of its own that are lost."""
+def refit(farm: Farm, step: Step, came: tuple[int, ...], now_us: int, out: Outcome) -> None:
+    """After frames of a step came or went: what waits for them, and those of its own that are lost.
+
+    What waits for others stays as it is: a frame whose file was there already needs nothing.
+    """
     _give_up_hopeless(farm, step, None, now_us, out)
     for edge in tuple(step.dependants):
         if not edge.by_frame:
             continue
         waiter, mask = edge.waiter, edge.mask()
-        missing = tuple(unit for unit in range(waiter.units) if not mask[unit])
-        reason = f"waits for frames of {step.address} that were added"
-        moved = _block(farm, waiter, _downstream(waiter, missing), reason, now_us, out)
+        waiting = (edge.waiter_unit(unit) for unit in came)
+        missing = tuple(unit for unit in waiting if unit is not None and not mask[unit])
+        moved = 0
+        if missing:
+            reason = f"waits for frames of {step.address} that were added"
+            moved = _block(farm, waiter, _downstream(waiter, missing), reason, now_us, out)
         reason = f"frames of {step.address} are not waited for any more"
         if moved + release(farm, waiter, None, reason, now_us, out) and waiter is not step:
             settle(farm, waiter, now_us, out)

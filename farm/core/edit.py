@@ -305,7 +305,7 @@ def _move_frames(
             ask_verify(farm, step, added, "skip", step.job.user, now_us, out)
         else:
             release(farm, step, added, reason, now_us, out)
-    refit(farm, step, now_us, out)
+    refit(farm, step, (*again, *added), now_us, out)
     settle(farm, step, now_us, out)
 
 

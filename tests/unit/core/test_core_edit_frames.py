@@ -5,13 +5,16 @@ What belongs here: which frames are rendered, stopped, canceled or kept when oth
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from farm.core import invariants
 from farm.core.outcome import StopCommand
 from farm.core.rows import BulkRow, StepEditRow
 from farm.model.errors import CallError, IllegalMove, UnknownName
-from farm.model.jobs import OutputSpec
+from farm.model.jobs import AfterSpec, OutputSpec
+from farm.model.states import AttemptKind
 from tests.support.core_edits import edit, farm, finish
 from tests.support.core_rig import Rig, step
 
@@ -203,3 +206,35 @@ def test_the_same_rows_again_give_the_same_state() -> None:
     for row in rows:
         apply_step_edit(rig.core.farm, row)
     assert invariants.digest(rig.core.farm) == before
+
+
+def test_frames_that_were_there_already_stay_done_when_others_go_or_come() -> None:
+    rig = Rig()
+    rig.join(cores=4)
+    each = (AfterSpec(step="sim", frames=True, offset=-1),)
+    rig.submit(step("sim", "1-5", out=True, existing="skip", after=each))
+    look = rig.lease()
+    for unit in range(1, 5):
+        rig.done(look, unit, closed=False)
+    rig.fail(look, "output")
+    assert rig.states("J1/sim") == "QDDDD"
+    rig.act("set", "J1/sim", json.dumps({"frames": "1-2,4-5"}))
+    assert rig.states("J1/sim") == "QDDDD", "nothing that is to be rendered was added"
+    rig.act("set", "J1/sim", json.dumps({"frames": "1-2,4-7"}))
+    assert rig.states("J1/sim")[:5] == "QDDDD"
+    (render,) = [lease for lease in rig.dispatch() if lease.kind == AttemptKind.RENDER]
+    rig.done(render, 0)
+    assert rig.states("J1/sim")[:5] == "DDDDD"
+
+
+def test_a_frame_rendered_again_takes_with_it_only_what_is_made_of_it_by_frames_that_are_wanted() -> None:
+    rig = Rig()
+    rig.join(cores=1)
+    each = (AfterSpec(step="sim", frames=True, offset=-1),)
+    rig.submit(step("sim", "1-5", after=each))
+    for _ in range(5):
+        rig.done(rig.lease())
+    rig.act("set", "J1/sim", json.dumps({"frames": "1-2,4-5"}))
+    assert rig.states("J1/sim") == "DDDDD"
+    rig.act("retry", "J1/sim/1")
+    assert rig.states("J1/sim") == "QBDDD"
