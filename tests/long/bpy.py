@@ -1,4 +1,4 @@
-"""The bpy wheel as Blender: installs one into an environment of its own (1 GB) and renders with it."""
+"""The bpy wheel as Blender: installs one into an environment of its own (1 GB), renders, submits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from pathlib import Path
 
 #: The newest wheels for the Pythons they exist for.
 VERSIONS = {(3, 11): "4.2.*", (3, 13): "5.3.*"}
-TESTS = "tests/unit/renderers/test_blender_real.py"
+#: Tests of the renderer, of which some are about the wheel, and of the add-on.
+TESTS = (
+    ("tests/unit/renderers/test_blender_real.py", "-k", "wheel or bpy"),
+    ("tests/plugins/test_blender_submits.py",),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the tests of the wheel; returns pytest's exit code."""
+    """Runs the tests of the wheel; returns pytest's first exit code that is not 0."""
     if args.python:
         return _test(args.python)
     version = args.version or VERSIONS.get(sys.version_info[:2], "")
@@ -37,5 +41,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _test(python: str) -> int:
     environment = os.environ | {"OVERCRANK_TEST_BPY_PYTHON": python, "OVERCRANK_REQUIRE_REAL": "1"}
-    command = [sys.executable, "-m", "pytest", TESTS, "-q", "-k", "wheel or bpy"]
-    return subprocess.run(command, env=environment, check=False).returncode
+    codes = [
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *tests], env=environment, check=False
+        ).returncode
+        for tests in TESTS
+    ]
+    return next(filter(None, codes), 0)
