@@ -44,7 +44,7 @@ class Update:
 
     Attributes:
         steps: One by one, in order; after each one ``Order.commit`` it.
-        rows: Rows whose values changed, ascending, as they are after the steps.
+        rows: Shown rows whose values changed, ascending, as they are after the steps.
         masks: For each of ``rows`` the column groups, as bits.
     """
 
@@ -131,7 +131,10 @@ class Order(Generic[Id]):
         return [ids[slot] for slot in self.view.tolist()]
 
     def row_of(self, row_id: Id) -> int:
-        """The row an id is shown in, -1 when it is not shown."""
+        """The row an id is shown in, -1 when it is not shown.
+
+        A row that is gone (``is_gone``) is nobody's: not even when its id has come again since.
+        """
         slot = self._table.slot(row_id)
         return int(self._row_of[slot]) if 0 <= slot < len(self._row_of) else -1
 
@@ -194,6 +197,8 @@ class Order(Generic[Id]):
         """Takes a change of the table in.
 
         While the order is frozen the steps are none; rows that stay where they are still report new values.
+        A row that went meanwhile is shown as it was.  If its id comes again that is another row, which is not
+        shown yet and so not reported: it comes with the steps of ``thaw``.
         """
         self._fit_capacity()
         moved = self._retarget(change)
@@ -259,7 +264,7 @@ class Order(Generic[Id]):
         return count + displaced(self.view[both[self.view]], self._target[both[self._target]], moved)
 
     def is_gone(self, row: int) -> bool:
-        """Whether a row of a frozen order is not in the table any more."""
+        """Whether a row of a frozen order is not in the table any more, even if its id has come again."""
         slot = int(self.view[row])
         row_id = self._table.ids[slot]
         return row_id is None or self._table.slot(row_id) != slot

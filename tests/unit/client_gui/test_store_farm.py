@@ -142,7 +142,7 @@ OPERATIONS = st.one_of(
 
 
 @given(st.lists(OPERATIONS, max_size=40), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_it_is_what_a_fresh_snapshot_gives_after_anything(operations: list[Any], in_slices: bool) -> None:
     broker, store = Broker(), FarmStore()
     watcher = Watcher(store)

@@ -99,7 +99,7 @@ def combined(terms: list[str]) -> st.SearchStrategy[str]:
 
 
 @given(st.lists(JOB_ROWS, min_size=1, max_size=8), combined(JOB_TERMS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_jobs(rows: list[Any], text: str) -> None:
     table: Table[int] = Table(JOB_COLUMNS)
     table.apply(range(len(rows)), [job_values(row) for row in rows])
@@ -109,7 +109,7 @@ def test_jobs(rows: list[Any], text: str) -> None:
 
 
 @given(st.lists(NODE_ROWS, min_size=1, max_size=8), combined(NODE_TERMS))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_nodes(rows: list[Any], text: str) -> None:
     table: Table[int] = Table(NODE_COLUMNS)
     table.apply(range(len(rows)), [node_values(row) for row in rows])

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from client_gui.store import moves
@@ -57,9 +57,8 @@ class Screen:
             self.order.commit(step)
             self.kinds.append(step.kind)
             assert self.rows == ids == self.order.ids()
-            assert [self.order.row_of(one) for one in self.rows if one in self.order._table] == [
-                row for row, one in enumerate(self.rows) if one in self.order._table
-            ]
+            here = [row for row in range(len(self.rows)) if not self.order.is_gone(row)]
+            assert [self.order.row_of(self.rows[row]) for row in here] == here
 
 
 def expected(rows: dict[int, Row], sort: list[SortKey], most: int | None) -> list[int]:
@@ -69,7 +68,13 @@ def expected(rows: dict[int, Row], sort: list[SortKey], most: int | None) -> lis
         name, state, count, share, late = rows[row_id]
         found: list[Any] = []
         for one in sort:
-            values = {"name": name, "state": state, "count": count, "share": share, "late": late}
+            values: dict[str, Any] = {
+                "name": name,
+                "state": state,
+                "count": count,
+                "share": share,
+                "late": late,
+            }
             value = values[one.column]
             if one.column == "name":
                 place = sorted({row[0] for row in rows.values()}, key=natural_key).index(name)
@@ -110,8 +115,35 @@ OPERATIONS = st.one_of(
 )
 
 
+#: A row that goes and comes again while the order is frozen: what is still shown is the one that went.
+AGAIN: list[Any] = [
+    ("batch", [(0, ("fx_1", "queued", None, None, False))], []),
+    ("freeze", None, None),
+    ("replace", [], None),
+    ("batch", [(0, ("fx_1", "queued", None, None, False))], []),
+]
+OTHERS: list[Any] = [("batch", [(one, ("a", "queued", one, None, False)) for one in range(5)], [])]
+
+
 @given(st.lists(OPERATIONS, max_size=25), SORTS, st.sampled_from([(8, 32), (0, 0), (3, 2)]))
-@settings(max_examples=300, deadline=None)
+@example([*AGAIN, ("batch", [(0, ("fx_1", "queued", None, None, True))], [])], [], (8, 32))
+# The one that came again is clicked on and goes, too.
+@example([*OTHERS, *AGAIN, ("click", 0, "click"), ("batch", [], [0]), ("thaw", None, None)], [], (8, 32))
+# A range cannot begin at it, for it is not shown.
+@example([*OTHERS, *AGAIN, *OTHERS, ("click", 0, "click"), ("click", 0, "extend")], [], (8, 32))
+# Several that are not next to each other go and come in steps.
+@example(
+    [
+        *OTHERS,
+        ("freeze", None, None),
+        ("batch", [], [1, 3]),
+        ("batch", [(1, ("b", "queued", 1, None, True)), (3, ("b", "queued", 3, None, True))], []),
+        ("thaw", None, None),
+    ],
+    [],
+    (8, 32),
+)
+@settings(max_examples=200, deadline=None)
 def test_the_screen_is_a_sorted_list_and_nothing_is_lost(
     operations: list[Any], sort: list[SortKey], limits: tuple[int, int]
 ) -> None:
@@ -132,29 +164,40 @@ def _drive(operations: list[Any], sort: list[SortKey]) -> None:
     anchor: ScrollAnchor[int] = ScrollAnchor()
     most: int | None = None
     chosen: set[int] = set()
+    #: What is still shown of rows that went while the order was frozen.
+    ghosts: dict[int, Row] = {}
 
     def change(upserts: list[tuple[int, Row]], gone: list[int]) -> None:
         current, shown = selection.current, list(screen.rows)
         made = table.apply([one for one, _ in upserts], [row for _, row in upserts], gone)
         rows.update(upserts)
+        shown_here = [one for one in shown if one not in ghosts]
         for row_id in made.removed_ids:
-            del rows[row_id]
+            went = rows.pop(row_id)
+            if order.frozen and row_id in shown_here:
+                ghosts[row_id] = went
         update = order.apply(made)
         selection.apply(made, order)
         chosen.difference_update(made.removed_ids)
         assert selection.ids == chosen, "what is selected stays so, unless it is gone"
         if current in rows:
             assert selection.current == current, "the current row stays the current row"
-        elif current is not None and current in shown:
+        elif current in shown_here:
             # The next below that is left, else the next above.
             place = shown.index(current)
             left = [one for one in (*shown[place + 1 :], *reversed(shown[:place])) if one in rows]
             # An id that went and came again is another row.
+            left = [one for one in left if one not in ghosts]
             assert selection.current == (left[0] if left else None)
+        else:
+            assert selection.current is None, "nothing is next to what is not shown"
         screen.take(update)
         told = {screen.rows[row] for row in update.rows.tolist()}
         changed = {table.ids[slot] for slot in made.changed.tolist()}
-        assert told == changed & set(screen.rows), "every shown row with new values is told of"
+        # A row that is shown as gone has its last values; those of one that came again are not shown yet.
+        assert told == (changed & set(screen.rows)) - set(ghosts), (
+            "every shown row with new values is told of"
+        )
         assert update.rows.tolist() == sorted(update.rows.tolist())
 
     for kind, first, second in operations:
@@ -191,6 +234,7 @@ def _drive(operations: list[Any], sort: list[SortKey]) -> None:
             update = order.thaw()
             assert bool(pending) == bool(update.steps), "what is pending is what comes"
             screen.take(update)
+            ghosts.clear()
             assert order.pending == 0
         elif kind == "click" and first in rows:
             shown_ids = list(screen.rows)
@@ -201,9 +245,8 @@ def _drive(operations: list[Any], sort: list[SortKey]) -> None:
                 selection.toggle(first)
                 chosen ^= {first}
             elif order.row_of(first) >= 0:
-                starts = [
-                    one for one in (selection.anchor, selection.current) if one in shown_ids and one in rows
-                ]
+                here = [one for one in shown_ids if one in rows and one not in ghosts]
+                starts = [one for one in (selection.anchor, selection.current) if one in here]
                 begin = starts[0] if starts else first
                 low, high = sorted((shown_ids.index(begin), shown_ids.index(first)))
                 selection.extend(first, order)
@@ -211,6 +254,14 @@ def _drive(operations: list[Any], sort: list[SortKey]) -> None:
         elif kind == "scroll" and len(order):
             anchor.hold(order, first % len(order), second)
             top = anchor.row_id
+        for row, row_id in enumerate(screen.rows):
+            slot, gone = order.slot_at(row), row_id in ghosts
+            assert (
+                tuple(table.get(slot, column.name) for column in COLUMNS)
+                == (ghosts if gone else rows)[row_id]
+            )
+            assert order.is_gone(row) == gone
+            assert order.row_of(row_id) == (-1 if gone else row)
         if not order.frozen:
             assert screen.rows == expected(rows, sort, most)
             assert order.hidden == len(rows) - len(screen.rows)
@@ -276,6 +327,25 @@ def test_a_frozen_order_counts_what_is_pending() -> None:
     assert order.pending == 2, "what moved back is not pending"
     screen.take(order.thaw())
     assert screen.rows == [0, 1, 2, 3, 5, 50, 6, 7, 8, 9]
+
+
+def test_what_went_and_came_again_while_frozen_is_another_row() -> None:
+    table, order, screen = small(3)
+    order.freeze()
+    screen.take(order.apply(table.apply([], [], [1])))
+    screen.take(order.apply(put(table, 1, 1, "again")))
+    update = order.apply(put(table, 1, 1, "and again"))
+    assert not update, "nothing that is on the screen has changed"
+    assert screen.rows == [0, 1, 2]
+    assert (order.is_gone(1), order.row_of(1)) == (True, -1)
+    assert table.get(order.slot_at(1), "name") == "fx_1", "the one that went, as it was"
+    assert table.row(1)["name"] == "and again"
+    assert order.pending == 2, "one goes and one comes"
+    screen.take(order.thaw())
+    assert screen.kinds == [StepKind.REMOVE, StepKind.INSERT]
+    assert (screen.rows, order.is_gone(1), order.row_of(1)) == ([0, 1, 2], False, 1)
+    assert table.get(order.slot_at(1), "name") == "and again"
+    assert order.apply(put(table, 1, 1, "later")).rows.tolist() == [1]
 
 
 def test_a_new_name_is_no_old_one_when_all_are_numbered_anew() -> None:
@@ -422,7 +492,10 @@ def test_fifty_thousand_rows_stay_sorted_through_twenty_thousand_updates() -> No
 
     table.apply(range(count), [fresh(one) for one in range(count)])
     order = Order(table, [SortKey("state"), SortKey("share", descending=True), SortKey("name")])
-    fits = lambda slots: table.numbers("count")[slots] < 900  # noqa: E731
+
+    def fits(slots: Slots) -> Any:
+        return table.numbers("count")[slots] < 900
+
     order.settle(order.set_filter(fits, table.bits["count"]))
     selection: Selection[int] = Selection()
     picked = set(draw.sample(range(count), 500))

@@ -58,7 +58,7 @@ def shown(value: Row) -> Row:
 
 
 @given(BATCHES)
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_a_table_is_what_a_dictionary_would_be(batches: list[Any]) -> None:
     table: Table[int] = Table(COLUMNS)
     oracle: dict[int, Row] = {}
