@@ -56,6 +56,8 @@ def apply_result(farm: Farm, row: ResultRow) -> None:
         if step.copies:
             _settle_copy(step, attempt, unit, new)
         if new == QUEUED:
+            if step.dropping and any(unit in other.dropped for other in step.dropping.values()):
+                step.parked[unit] = 0  # an attempt it was taken from may be rendering it still
             requeue_shape(farm, step)
     if row.closes:
         close_attempt(farm, attempt, row)

@@ -532,11 +532,20 @@ def settle_request(
 
 
 def void_requests(
-    farm: Farm, step: Step, units: tuple[int, ...] | None, olds: tuple[int, ...], now_us: int, out: Outcome
+    farm: Farm,
+    step: Step,
+    units: tuple[int, ...] | None,
+    olds: tuple[int, ...],
+    now_us: int,
+    out: Outcome,
+    but: VerifyRequest | None = None,
 ) -> None:
-    """A user wants something else of units now: what a look at their files will find must not count."""
+    """Something else is wanted of units now: what a look at their files will find must not count.
+
+    ``but``: a request that stays as it is.
+    """
     chosen = None if units is None else set(units)
-    for request in [request for request in farm.verify.values() if request.step_id == step.id]:
+    for request in [one for one in farm.verify.values() if one.step_id == step.id and one is not but]:
         left = tuple(
             unit
             for unit in request.units

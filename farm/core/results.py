@@ -171,9 +171,9 @@ def _settle_unit(
         stop_units(step, (unit,), "its files are there and good", out)
     out.rows.append(row)
     apply_result(farm, row)
-    if farm.verify and new == DONE and kind is not _VERIFY:
+    if farm.verify and new == DONE:
         # It is as was wanted: a look that is still owed must not count if it is to be rendered once more.
-        void_requests(farm, step, (unit,), (DONE,), now_us, out)
+        void_requests(farm, step, (unit,), (DONE,), now_us, out, attempt.verify)
     if step.asks and new == DONE and report.outcome == _DONE:
         # Before the attempt is closed: else a frame that waits would take its place.
         learn_spec(farm, step, unit, report.files, out)

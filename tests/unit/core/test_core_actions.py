@@ -9,9 +9,11 @@ from farm.core.outcome import StopCommand
 from farm.core.rows import BulkRow, JobStateRow
 from farm.model.errors import CallError, IllegalMove, UnknownName
 from farm.model.jobs import AfterSpec
-from farm.model.reports import UnitReport
+from farm.model.outputs import FileFacts
+from farm.model.reports import DONE, FAILED, UnitReport
 from farm.model.states import AttemptKind
 from tests.support.core_rig import Rig, step
+from tests.support.sim_agent import GOOD
 
 
 def farm(frames: str = "1-4", *, nodes: int = 1, **fields: object) -> Rig:
@@ -345,6 +347,39 @@ def test_a_look_that_comes_late_does_not_count_for_a_frame_that_is_to_be_rendere
     rig.join("n2", running=[verify.attempt])
     rig.done(verify)
     assert rig.states("J1/beauty")[0] == "B", "its file was made of the earlier input"
+
+
+def test_of_two_looks_at_a_frame_the_second_counts_no_more_once_the_first_found_it() -> None:
+    rig = farm("1-2", out=True, existing="skip", nodes=2)
+    rig.act("mark-done", "J1/beauty/1")
+    first, second = rig.dispatch()
+    rig.done(first, 0, closed=False)
+    rig.done(first, 1)
+    assert rig.states() == "DD"
+    assert rig.core.farm.verify == {}
+    rig.act("retry", "J1/beauty/1")
+    rig.done(second)
+    assert rig.states() == "QD", "it is to be rendered: a look from before says nothing of that"
+
+
+def test_a_frame_whose_file_is_not_there_waits_until_the_attempt_it_was_taken_from_has_stopped() -> None:
+    rig = Rig()
+    rig.join(cores=4)
+    each = (AfterSpec(step="sim", frames=True, offset=-1),)
+    rig.submit(step("sim", "1-2", out=True, after=each))
+    rig.done(rig.lease())
+    late = rig.lease()
+    assert late.units == (1,)
+    rig.act("retry", "J1/sim/1")
+    assert rig.states("J1/sim") == "QB"
+    rig.act("mark-done", "J1/sim")
+    look = next(lease for lease in rig.dispatch() if lease.kind == AttemptKind.VERIFY)
+    there = UnitReport(0, DONE, files=(FileFacts("/out/x", 1, "00", 0, GOOD),))
+    rig.report(look, there, UnitReport(1, FAILED, "output", "there is no such file"))
+    assert rig.states("J1/sim") == "DQ"
+    assert rig.dispatch() == [], "its first attempt may be rendering it still"
+    rig.release(late)
+    assert [lease.units for lease in rig.dispatch()] == [(1,)]
 
 
 @pytest.mark.parametrize("newer", ["cancel", "skip", "retry"])
