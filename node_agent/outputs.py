@@ -20,6 +20,7 @@ import logging
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -35,6 +36,9 @@ from node_agent.troubles import Superseded, WorkTrouble, destination_trouble
 
 log = logging.getLogger("overcrank.agent")
 
+#: How long a folder is emptied that a process of a lost attempt still fills, and how often it is looked at.
+FILLS_S = 10.0
+_LOOK_S = 0.02
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OWN_FOLDER = _FOLDER | os.O_NOFOLLOW
 
@@ -374,33 +378,43 @@ class AttemptFiles:
             log.warning("event=folder-left path=%s/%s reason=%s", folder, self.name, trouble.message)
 
 
-def remove_folder(folder: str, name: str) -> None:
+def remove_folder(folder: str, name: str, patience_s: float = FILLS_S) -> None:
     """Removes one attempt's folder from a destination folder; nothing there is fine.
+
+    A process of a lost attempt may still be writing there: it is looked at again until nothing is left, since
+    such a process is stopped by its own agent before long.
 
     Raises:
         WorkTrouble: It cannot be removed, or the name is not one of the farm's own.
     """
     if not ATTEMPT_FOLDER.match(name):
         raise WorkTrouble(FailureClass.CONFIG, f"{name!r} is not the name of an attempt's folder")
-    try:
-        with _opened(folder) as place:
-            try:
-                facts = os.stat(name, dir_fd=place, follow_symlinks=False)
-            except FileNotFoundError:
-                return
-            if stat.S_ISDIR(facts.st_mode):
-                shutil.rmtree(name, dir_fd=place)
-            else:
-                # A link or file planted there: only itself goes, never what it points to.
-                os.unlink(name, dir_fd=place)
-    except FileNotFoundError:
-        # The destination is gone, or a process still writing there removed a file meanwhile: look again.
-        if os.path.lexists(os.path.join(folder, name)):
-            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
-        if os.path.lexists(os.path.join(folder, name)):
-            raise WorkTrouble(FailureClass.PATH, f"cannot remove {folder}/{name}: it fills again") from None
-    except OSError as error:
-        raise destination_trouble(error, f"{folder}/{name}", "cannot remove") from error
+    path, until_s = os.path.join(folder, name), time.monotonic() + patience_s
+    while True:
+        try:
+            _remove_once(folder, name)
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise destination_trouble(error, path, "cannot remove") from error
+            if not os.path.lexists(path):
+                return  # the destination itself is gone, or somebody else removed it
+            if time.monotonic() > until_s:
+                raise WorkTrouble(FailureClass.PATH, f"cannot remove {path}: it fills again") from None
+        time.sleep(_LOOK_S)
+
+
+def _remove_once(folder: str, name: str) -> None:
+    with _opened(folder) as place:
+        try:
+            facts = os.stat(name, dir_fd=place, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        if stat.S_ISDIR(facts.st_mode):
+            shutil.rmtree(name, dir_fd=place)
+        else:
+            # A link or file planted there: only itself goes, never what it points to.
+            os.unlink(name, dir_fd=place)
 
 
 @contextlib.contextmanager

@@ -16,11 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
 
 from farm.media.verify import verify_file
-from farm.model.errors import OvercrankError
+from farm.model.errors import CallError, OvercrankError
 from farm.model.frames import FrameRange
 from farm.model.ids import attempt_folder
 from farm.model.outputs import FileFacts
@@ -36,6 +34,7 @@ from farm.model.paths import (
     with_folder,
 )
 from farm.model.states import AttemptKind, FailureClass
+from farm.model.versions import newest, version_ok
 from farm.protocol.agent import LeaseMsg, StepTemplate
 from farm.protocol.codec import decode_template
 from farm.renderers.base import (
@@ -325,17 +324,8 @@ def choose_app(installed: Sequence[AppInstall], constraint: str) -> AppInstall |
         WorkTrouble: The constraint cannot be read.
     """
     try:
-        wanted = SpecifierSet(constraint)
-    except InvalidSpecifier:
-        raise WorkTrouble(
-            FailureClass.CONFIG, f"{constraint!r} is no version constraint; write >=4.2,<5"
-        ) from None
-    able = [app for app in installed if not constraint or wanted.contains(app.version, prereleases=True)]
-    return max(able, key=_version, default=None)
-
-
-def _version(app: AppInstall) -> Version:
-    try:
-        return Version(app.version)
-    except InvalidVersion:
-        return Version("0")
+        able = [app for app in installed if version_ok(app.version, constraint)]
+    except CallError as error:
+        raise WorkTrouble(FailureClass.CONFIG, f"{error.message}; {error.hint}") from None
+    found = newest(app.version for app in able)
+    return next((app for app in able if app.version == found), None)

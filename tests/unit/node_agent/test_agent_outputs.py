@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,38 @@ def test_only_the_farms_own_folders_can_be_removed(tmp_path: Path) -> None:
     assert (tmp_path / "renders").exists()
     remove_folder(str(tmp_path), NAME)
     remove_folder(str(tmp_path / "nowhere"), NAME)
+
+
+def test_a_folder_that_a_lost_attempt_still_fills_is_emptied_until_nothing_comes_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / OLD).mkdir()
+    plain, looked = shutil.rmtree, []
+
+    def filling(name: str, *, dir_fd: int) -> None:
+        looked.append(name)
+        plain(name, dir_fd=dir_fd)
+        if len(looked) < 4:
+            (tmp_path / OLD).mkdir()
+            (tmp_path / OLD / f"late-{len(looked)}.exr").touch()
+            raise OSError(errno.ENOTEMPTY if len(looked) % 2 else errno.ENOENT, "still written to")
+
+    monkeypatch.setattr(shutil, "rmtree", filling)
+    remove_folder(str(tmp_path), OLD)
+    assert len(looked) == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_never_stops_filling_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(name: str, *, dir_fd: int) -> None:
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    (tmp_path / OLD).mkdir()
+    monkeypatch.setattr(shutil, "rmtree", refuses)
+    with pytest.raises(WorkTrouble, match=f"cannot remove .*{OLD}: it fills again"):
+        remove_folder(str(tmp_path), OLD, 0.05)
 
 
 def test_removal_does_not_follow_links_inside(tmp_path: Path) -> None:
