@@ -88,7 +88,7 @@ def main() -> None:
     parser = base_parser(__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--frames", type=int, default=1_000_000, help="frames that wait")
-    parser.add_argument("--ran", type=int, default=200_000, help="frames that run")
+    parser.add_argument("--ran", type=int, default=1_000_000, help="frames that run")
     parser.add_argument("--agents", type=int, default=400, help="agents that connect")
     parser.add_argument("--dir", type=Path, help="folder for the databases")
     arguments = parser.parse_args()

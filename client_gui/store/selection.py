@@ -75,23 +75,23 @@ class Selection(Generic[Id]):
         if to < 0:
             return
         first, last = sorted((order.row_of(begin), to))
-        span = {order.id_at(row) for row in range(first, last + 1)}
+        span = _there(order, range(first, last + 1))
         self._set(self.ids | span if add else span, row_id, begin)
 
     def select_all(self, order: Order[Id]) -> None:
         """Everything that is shown."""
-        self._set(set(order.ids()), self.current, self.anchor)
+        self._set(_there(order, range(len(order))), self.current, self.anchor)
 
     def select_where(self, order: Order[Id], fits: Fits, *, add: bool = False) -> int:
         """Everything that is shown and fits, e.g. ``TableFilter.fits``; returns how much that is."""
         rows = np.flatnonzero(fits(order.view))
-        found = {order.id_at(row) for row in rows.tolist()}
+        found = _there(order, rows.tolist())
         self._set(self.ids | found if add else found, self.current, self.anchor)
         return len(found)
 
     def invert(self, order: Order[Id]) -> None:
         """What is shown and was not selected; what is not shown stays as it is."""
-        self._set(self.ids ^ set(order.ids()), self.current, self.anchor)
+        self._set(self.ids ^ _there(order, range(len(order))), self.current, self.anchor)
 
     def select(self, ids: Iterable[Id]) -> None:
         """Just these."""
@@ -137,6 +137,13 @@ class Selection(Generic[Id]):
         if (ids, current, anchor) != (self.ids, self.current, self.anchor):
             self.ids, self.current, self.anchor = ids, current, anchor
             self.version += 1
+
+
+def _there(order: Order[Id], rows: Iterable[int]) -> set[Id]:
+    """Ids of rows on the screen, less those that are gone and only still shown."""
+    if not order.frozen:
+        return {order.id_at(row) for row in rows}
+    return {order.id_at(row) for row in rows if not order.is_gone(row)}
 
 
 def _neighbour(order: Order[Id], row: int) -> Id | None:

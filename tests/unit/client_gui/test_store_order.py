@@ -409,6 +409,24 @@ def test_gestures() -> None:
     assert selection.version == version + 2
 
 
+def test_what_is_gone_but_still_shown_is_never_selected() -> None:
+    table, order, screen = small(5)
+    selection: Selection[int] = Selection()
+    selection.click(1)
+    order.freeze()
+    selection.apply(made := table.apply([], [], [3]), order)
+    screen.take(order.apply(made))
+    selection.extend(4, order)
+    assert selection.ids == {1, 2, 4}
+    selection.select_all(order)
+    assert selection.ids == {0, 1, 2, 4}
+    selection.invert(order)
+    assert selection.ids == set()
+    assert selection.select_where(order, lambda slots: slots >= 0) == 4
+    screen.take(order.thaw())
+    assert (selection.ids, selection.hidden(order)) == ({0, 1, 2, 4}, 0)
+
+
 def test_a_range_whose_beginning_is_hidden_begins_here() -> None:
     _, order, screen = small()
     selection: Selection[int] = Selection()
