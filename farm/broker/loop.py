@@ -29,10 +29,11 @@ log = logging.getLogger("overcrank.broker")
 
 #: Most messages taken in one turn.
 DRAIN = 2_000
-#: A turn goes on taking messages for at least so long, and for so many times what its commit costs.  Longer
-#: turns spread that over more messages; but whoever was answered works while the next turn is on, and whoever
-#: waits for the end of a long one does not: with turns of all that waits, broker and agents take turns too.
-DRAIN_S = 0.001
+#: A turn takes at least so many, if they are there, or half of what runs if that is more; and goes on for as
+#: many times what its commit costs.  Longer turns spread that over more messages, and give an agent with many
+#: slots more leases at once.  But whoever was answered works while the next turn is on, and whoever waits for
+#: the end of a long one does not: with turns of all that waits, broker and agents would take turns too.
+DRAIN_LEAST = 32
 DRAIN_COMMITS = 1.5
 #: Up to so many messages of a turn a look is taken before the next receive; then the one that finds nothing
 #: is cheaper than all those looks.
@@ -294,11 +295,12 @@ class Loop:
             return self._drain_warily()
         take, control = self._routes.take, self._link.control
         more, heard, clock_s = self._more.wait, self._s.heard.append, time.perf_counter
-        until_s = clock_s() + max(DRAIN_S, DRAIN_COMMITS * self._commit_s)
+        until_s = clock_s() + DRAIN_COMMITS * self._commit_s
+        least = max(DRAIN_LEAST, len(self._s.core.farm.attempts) // 2)
         for taken in range(DRAIN):
             if 0 < taken < FEW and not more(0.0):
                 return taken
-            if not taken & 7 and clock_s() > until_s:
+            if taken >= least and not taken & 7 and clock_s() > until_s:
                 return taken
             message = recv_nowait(control)
             if message is None:
