@@ -18,7 +18,7 @@ from farm.broker.routes import Routes
 from farm.broker.state import BrokerState
 from farm.core.events import CheckpointEvent, DispatchEvent, RestartEvent, TickEvent
 from farm.core.shelves import is_due
-from farm.model.errors import OvercrankError, PeerError
+from farm.model.errors import OvercrankError, PeerError, StorageError
 from farm.protocol.bulk import JoinRefusedMsg
 from farm.protocol.codec import encode, join_in_codec
 from farm.transport.poller import Poller, Waker
@@ -158,8 +158,20 @@ class Loop:
         """Writes a checkpoint and regroups everything, so that the next start has nothing to replay."""
         self._s.apply(CheckpointEvent(self._now_us()))
         self._commit_and_send()
-        while self._s.store.compact(COMPACT_ROWS):
+        while self._regroup(COMPACT_ROWS):
             pass
+
+    def _regroup(self, rows: int) -> int:
+        """Sorts so much history by step; about how many rows still wait.
+
+        History that cannot be read is no reason to stop: it stays there, and ``farm db check`` names it.
+        A store that cannot write refuses the next commit, and that ends the turn.
+        """
+        try:
+            return self._s.store.compact(rows)
+        except StorageError as error:
+            log.error("history-not-sorted reason=%s hint=%s", error.message, error.hint)
+            return 0
 
     def _now_us(self) -> int:
         """The time, never going back: not even behind what an earlier clock of this broker said."""
@@ -220,9 +232,9 @@ class Loop:
             self._rows_to_regroup += self._rows_since_checkpoint
             self._rows_since_checkpoint = 0
         elif self._rows_to_regroup and now_us >= self._rest_us:
-            self._rows_to_regroup = s.store.compact(COMPACT_ROWS)
+            self._rows_to_regroup = self._regroup(COMPACT_ROWS)
         elif self._rows_to_regroup > COMPACT_FORCED:
-            self._rows_to_regroup = s.store.compact(COMPACT_BUSY_ROWS)
+            self._rows_to_regroup = self._regroup(COMPACT_BUSY_ROWS)
         if metrics is not None:
             if taken:
                 metrics.turn(time.perf_counter() - begun_s, taken)

@@ -71,10 +71,13 @@ def _plugin(arguments: argparse.Namespace, console: Console) -> int:
         raise NotBuiltYet(
             f"a plug-in for {arguments.app} is not built yet", hint=f"there is one for {', '.join(BUILT)}"
         )
-    if app and app not in BUILT:
+    if (app or arguments.action != "list") and app not in BUILT:
         raise CallError(
             f"there is no plug-in for {arguments.app!r}", hint=f"there is one for {', '.join(BUILT)}"
         )
+    given = (getattr(arguments, "out", "-"), *(getattr(arguments, "path", None) or ()))
+    if not all(given):
+        raise CallError("--out and --path take a folder, and one of them is empty")
     if arguments.action == "build":
         return _build(arguments, console)
     return _each(arguments, console, app)

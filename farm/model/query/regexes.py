@@ -13,8 +13,10 @@ from farm.model.errors import CallError
 
 #: Longer expressions are refused.
 LONGEST = 200
-#: More repeats in one expression are refused: each multiplies what the next one costs.
-MOST_REPEATS = 4
+#: More repeats in one expression are refused: each multiplies what the next one costs by the text's length.
+MOST_REPEATS = 2
+#: More choices (``|`` and ``?``) are refused, since each doubles it: so many, less three for every repeat.
+MOST_CHOICES = 9
 _REPEAT = re.compile(r"[*+]|\{[0-9]*(?:,[0-9]*)?\}")
 _FIXED = re.compile(r"\{[0-9]+\}\Z")
 
@@ -49,7 +51,7 @@ def _check_repeats(source: str) -> None:
     # Of each open group: whether it has a repeat or a choice in it.
     groups = [False]
     closed = False
-    repeats = place = 0
+    repeats = choices = place = 0
     while place < len(source):
         char = source[place]
         size = 1
@@ -64,18 +66,24 @@ def _check_repeats(source: str) -> None:
             inner = groups.pop() if len(groups) > 1 else False
             groups[-1] = groups[-1] or inner
             closed = inner
-        elif char == "|":
+        elif char in "|?":
+            # (a repeat that is not greedy has its "?" counted here too, which does no harm)
+            choices += 1
             groups[-1] = True
+            closed = char == "?"
         elif (found := _REPEAT.match(source, place)) is not None:
             size = len(found[0])
+            if was_closed:
+                raise CallError("a repeat or a choice inside a repeat can take for ever")
             if not _FIXED.match(found[0]):
                 repeats += 1
                 groups[-1] = True
-                if was_closed:
-                    raise CallError("a repeat or a choice inside a repeat can take for ever")
         place += size
     if repeats > MOST_REPEATS:
         raise CallError(f"more than {MOST_REPEATS} repeats can take for ever")
+    most = MOST_CHOICES - 3 * repeats
+    if choices > most:
+        raise CallError(f"more than {most} choices beside {repeats} repeats can take for ever")
 
 
 def _class_end(source: str, place: int) -> int:

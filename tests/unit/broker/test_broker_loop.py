@@ -12,6 +12,7 @@ from farm.broker import loop as looping
 from farm.broker.loop import Loop
 from farm.broker.state import Addresses, BrokerState
 from farm.core.rows import StaleRow
+from farm.model.errors import StorageError
 from farm.protocol.agent import Timings
 from farm.storage.memory import MemoryStore
 from tests.support.core_rig import Rig
@@ -214,3 +215,18 @@ def test_a_loop_that_begins_anew_goes_on_with_what_waits(stage: Stage) -> None:
     assert 0 < stage.store.compact(0) < waiting
     while stage.store.compact(0):
         stage.quiet(1)
+
+
+def test_history_that_cannot_be_read_stays_where_it_is_and_stops_nobody(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    def damaged(most_rows: int) -> int:
+        raise StorageError("journal entry 7 is damaged", hint="see `farm db check`")
+
+    stage.busy(12, 5)
+    assert stage.checkpoint_seq()
+    stage.state.store.compact = damaged  # type: ignore[method-assign]
+    stage.run(seconds=3.0, busy_turns=20, rows=5)
+    assert stage.count("segments") == 0
+    assert "history-not-sorted reason=journal entry 7 is damaged" in caplog.text
+    assert stage.store.compact(0) > 100, "all of it is there"

@@ -483,3 +483,18 @@ def test_every_kind_of_field_is_there_and_says_what_it_is() -> None:
             assert vocabulary.find(field.name.upper()) is field
     kinds = {field.kind for vocabulary in VOCABULARIES for field in vocabulary.fields}
     assert kinds == set(Kind)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["(a|aa)" * 30 + "!", "a?" * 40 + "b", "(.?){40}!", ".*.*.*.*!", "(a|b){2}", "a?a?a?a?.*.*", "(x*){3}"],
+)
+def test_an_expression_that_could_take_for_ever_is_refused(source: str) -> None:
+    with pytest.raises(QueryError, match="for ever"):
+        Query.parse(f"name:/{source}/", JOBS)
+
+
+@pytest.mark.parametrize("source", [r"fx_v\d+", r"(fx|comp|light|anim)_v\d+", r"^sh\d{4}_.*_v?\d+$", "a|b|c"])
+def test_an_expression_people_write_is_taken_and_ends(source: str) -> None:
+    query = Query.parse(f"name:/{source}/", JOBS)
+    assert str(Query.parse(str(query), JOBS)) == str(query)
