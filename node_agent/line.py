@@ -86,7 +86,7 @@ class ZmqLine:
 
     def recv(self) -> bytes | None:
         """See Line.recv."""
-        if not self._news:
+        if not (self._news or self._link.pending):
             return None
         body = self._link.recv(0.0)
         if body is None:
@@ -111,7 +111,7 @@ class ZmqLine:
         if watched != self._watched:  # dialled afresh, with new sockets
             self._watched = watched
             self._poller = Poller([*watched, self._waker])
-        self._look(timeout_s)
+        self._look(0.0 if self._link.pending else timeout_s)
 
     def _look(self, timeout_s: float | None) -> None:
         for thing in self._poller.wait(timeout_s):

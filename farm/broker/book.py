@@ -23,7 +23,7 @@ StepName = tuple[int, str]
 
 
 class LeaseBook:
-    """Nodes by step and attempt number; four bytes an attempt, whole steps forgotten oldest first.
+    """Nodes by step and attempt number, four bytes an attempt; of the largest step the oldest is forgotten.
 
     The loop only hands rows over; what they say is worked out when somebody asks, or when many have gathered.
 
@@ -42,8 +42,9 @@ class LeaseBook:
         self._name_of = name_of
         self._key_of_node = key_of_node
         self._most = most
-        #: By step: the node's number at the attempt's number, 0 = not known.
+        #: By step: the node's number at the attempt's number less that of the first one known, 0 = not known.
         self._nodes: dict[int, array[int]] = {}
+        self._first: dict[int, int] = {}
         self._steps: dict[StepName, int] = {}
         self._held = 0
         self._unread: list[Any] = []
@@ -61,10 +62,11 @@ class LeaseBook:
         with self._lock:
             if self._unread:
                 self._take_unread()
-            nodes = self._nodes.get(self._steps.get((job, step), 0))
-            if nodes is None or not 0 <= no < len(nodes) or not nodes[no]:
+            number = self._steps.get((job, step), 0)
+            nodes, at = self._nodes.get(number), no - self._first.get(number, 0)
+            if nodes is None or not 0 <= at < len(nodes) or not nodes[at]:
                 return None
-            return self._key_of_node(nodes[no])
+            return self._key_of_node(nodes[at])
 
     def forget(self, job: int) -> None:
         """Forgets a job: nothing of it is let in any more."""
@@ -86,21 +88,28 @@ class LeaseBook:
                     continue
                 self._steps[name] = row.step_id
                 nodes = self._nodes[row.step_id] = array("I")
-            more = row.no + 1 - len(nodes)
+                self._first[row.step_id] = row.no
+            at = row.no - self._first[row.step_id]
+            more = at + 1 - len(nodes)
             if more == 1:
                 nodes.append(row.node_id)
-            else:
+            elif at >= 0:
                 if more > 0:
                     nodes.extend([0] * more)
-                nodes[row.no] = row.node_id
+                nodes[at] = row.node_id
+            # else: it is older than what is known of the step
             if more > 0:
                 self._held += more
-        while self._held > self._most and len(self._nodes) > 1:
-            oldest = next(iter(self._nodes))
-            self._drop(oldest)
-            self._steps = {name: step for name, step in self._steps.items() if step != oldest}
+        while self._held > self._most:
+            # The older half of the step with most attempts: those ended long ago, if any did.
+            step = max(self._nodes, key=lambda number: len(self._nodes[number]))
+            half = (len(self._nodes[step]) + 1) // 2
+            del self._nodes[step][:half]
+            self._first[step] += half
+            self._held -= half
 
     def _drop(self, step: int) -> None:
         nodes = self._nodes.pop(step, None)
+        self._first.pop(step, None)
         if nodes is not None:
             self._held -= len(nodes)

@@ -85,8 +85,11 @@ class Inquest:
         if (session is None or session.node_id) and not falls.suspecting_agents:
             return None
         read = self._read(heard)
-        mark = read.mark if read is not None else None
-        return mark if mark is not None and falls.is_suspect(mark) else None
+        if read is None or read.mark is None or not falls.is_suspect(read.mark):
+            return None
+        if not isinstance(read.message, HelloMsg) and (session is None or session.key != read.key):
+            return None  # it is answered without the core, and clears nobody: the real one comes in a session
+        return read.mark
 
     def fell(self, error: TurnLost) -> list[tuple[bytes, object]]:
         """Remembers the cause of a fall, or who may be it; returns whom to tell what."""

@@ -141,6 +141,22 @@ def could_start(farm: Farm, step: Step, now_us: int) -> bool:
     if shape is None:
         return False
     each = tuple(pair for pair in step.limits if limit_named(farm, pair[0]).per_node)
+    spent = [
+        limit
+        for limit, count in ((limit_named(farm, name), count) for name, count in each)
+        if limit.total is not None and limit.used + count > limit.total
+    ]
+    if spent:
+        # Of a limit by node that has no token left, only nodes that hold one take more: as a rule very few.
+        holding = [farm.nodes[number] for number in min((limit.nodes for limit in spent), key=len)]
+        return any(
+            node.bucket is not None
+            and score(farm, shape, node.bucket) is not None
+            and not (farm.policy.sites and site_closed(farm, step.job, node.site))
+            and not limit_short(farm, each, node.id)
+            and _takes(farm, step, node, now_us)
+            for node in holding
+        )
     for bucket in farm.buckets.values():
         if score(farm, shape, bucket) is None:
             continue

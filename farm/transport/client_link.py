@@ -213,6 +213,11 @@ class ClientLink:
         """State as of now."""
         return self.status.state
 
+    @property
+    def pending(self) -> bool:
+        """Whether messages wait here that show on no socket any more."""
+        return bool(self._arrived)
+
     def send(self, body: bytes) -> bool:
         """Sends one message.
 

@@ -133,17 +133,35 @@ def lease_book(most: int = 2_000_000) -> LeaseBook:
     return LeaseBook(names.get, lambda node: f"key-{node}" if node < 900 else None, most)
 
 
-def test_the_lease_book_forgets_the_oldest_steps_first() -> None:
+def test_the_lease_book_forgets_the_oldest_attempts_of_the_largest_step_first() -> None:
     book = lease_book(most=8)
-    book.note_rows([lease(step, no, no) for step in (1, 2, 3) for no in (1, 2)])
-    known = {step: [book.key_of(1, step, number) for number in (0, 1, 2, 3)] for step in "abc"}
-    assert known["a"] == [None] * 4
-    assert known["b"] == known["c"] == [None, "key-1", "key-2", None]
+    book.note_rows([lease(1, no, no) for no in range(1, 7)])
+    book.note_rows([lease(step, no, no) for step in (2, 3) for no in (1, 2)])
+    known = {step: [book.key_of(1, step, number) for number in range(8)] for step in "abc"}
+    assert known["a"] == [None, None, None, None, "key-4", "key-5", "key-6", None]
+    assert known["b"] == known["c"] == [None, "key-1", "key-2", None, None, None, None, None]
+
+
+def test_two_steps_that_run_never_make_the_lease_book_forget_what_runs() -> None:
+    book = lease_book(most=1_000)
+    for no in range(1, 2_000):
+        book.note_rows([lease(1, no, 7), lease(2, no, 8)])
+        assert (book.key_of(1, "a", no), book.key_of(1, "b", no)) == ("key-7", "key-8")
+
+
+def test_what_is_known_of_a_step_after_a_restart_takes_no_room_for_what_came_before() -> None:
+    book = lease_book(most=10)
+    book.note_rows([lease(1, no, 7) for no in range(1_000_001, 1_000_006)])
+    book.note_rows([lease(2, 1, 8)])
+    assert book.key_of(1, "a", 1_000_001) == "key-7"
+    assert book.key_of(1, "a", 1_000_000) is None
+    assert book.key_of(1, "b", 1) == "key-8"
 
 
 def test_the_lease_book_knows_what_came_in_any_order_and_only_what_there_is() -> None:
     book = lease_book()
-    book.note_rows([lease(2, 5, 7), lease(2, 3, 8), lease(9, 1, 1), lease(4, 1, 6), lease(2, 6, 900)])
+    book.note_rows([lease(2, 3, 8), lease(2, 5, 7), lease(9, 1, 1), lease(4, 1, 6), lease(2, 6, 900)])
+    book.note_rows([lease(2, 2, 8)])
     assert [book.key_of(1, "b", number) for number in range(-1, 8)] == [
         *(None, None, None, None, "key-8"),
         *(None, "key-7", None, None),
