@@ -344,3 +344,36 @@ def test_a_short_pause_of_the_broker_is_no_sleep(house: FallenLoop) -> None:
     (reply,) = house.say(house.ask("ada", JobsReq))["ada"]
     assert isinstance(reply, JobsReply)
     assert house.states()["hare"] == "lost"
+
+
+def test_a_suspect_that_never_reached_the_core_is_not_cleared_by_that(
+    house: FallenLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greet(house, "wolf", "fox")
+    beat, tick, poisoned = core._HANDLERS[BeatEvent], core._HANDLERS[TickEvent], []
+
+    def on_beat(farm: Farm, event: Any, out: Any) -> None:
+        beat(farm, event, out)
+        if farm.nodes[event.node_id].name == "wolf":
+            poisoned.append(1)
+
+    def on_tick(farm: Farm, event: Any, out: Any) -> None:
+        tick(farm, event, out)
+        if poisoned:
+            poisoned.clear()
+            raise KeyError("x")
+
+    monkeypatch.setitem(core._HANDLERS, BeatEvent, on_beat)
+    monkeypatch.setitem(core._HANDLERS, TickEvent, on_tick)
+    house.say(house.beat("wolf"), house.beat("fox"))
+    for _ in range(4):
+        # A heartbeat that was under way when the connection broke: it comes before the hello of the next one.
+        house.say(house.beat("wolf"))
+        house.now_us += 300_000
+        greet(house, "wolf", "fox")
+        house.now_us += 300_000
+        house.say(house.beat("wolf"), house.beat("fox"))
+    assert [error.blame.partition(";")[0] for error in house.fell] == [
+        "one of 2 messages",
+        "heartbeat of wolf",
+    ]
