@@ -38,27 +38,25 @@ try:
         bpy.ops.wm.open_mainfile(filepath=spec["file"])
     def part(name):
         return sys.modules[module + "." + name]
-    def submit(operator="submit", **choices):
-        # As a person does it: choices, the button, and then waiting for the panel to say something.
+    def submit(operator="submit", then=None, **choices):
+        # As a person does it: choices, the button, and then waiting for the panel to say something.  ``then``
+        # is called once the button has returned.
         group = bpy.context.window_manager.overcrank
         for key, value in choices.items():
             setattr(group, key, value)
-        began = time.monotonic()
         try:
             result = getattr(bpy.ops.overcrank, operator)()
             said["refused"] = ""
         except RuntimeError as error:
             result, said["refused"] = {"CANCELLED"}, str(error)
-        said["returned_s"] = time.monotonic() - began
         said["result"] = sorted(result)
         tray = part("tray")
-        pauses = [0.0]
+        said["under_way"] = tray.TRAY.submission is not None
+        if then is not None:
+            then()
         while tray.TRAY.submission is not None:
-            before = time.monotonic()
             tray.watch()
-            pauses.append(time.monotonic() - before)
             time.sleep(0.02)
-        said["longest_pause_s"] = max(pauses)
         said["messages"] = [[m.severity, m.code, str(m)] for m in tray.TRAY.messages]
         said["title"], said["ok"], said["job"] = tray.TRAY.title, tray.TRAY.ok, tray.TRAY.job
         said["dirty"] = bpy.data.is_dirty

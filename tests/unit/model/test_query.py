@@ -6,7 +6,6 @@ The oracle at the end reads rows the slow and obvious way and shares no code wit
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import pytest
@@ -202,14 +201,13 @@ def test_expressions_that_would_take_for_ever_are_refused(source: str) -> None:
         Query.parse(f"/{source}/")
 
 
+@pytest.mark.timeout(5)
 @pytest.mark.parametrize(
     "source", ["(fx|lgt)_v\\d+", "(ab){3}c*", "[a+*|]+b", "\\(a+\\)+", "a{2,3}.*", "(\\d{4}_)+"]
 )
 def test_ordinary_expressions_are_taken_and_end(source: str) -> None:
     test = job_filter(f"/{source}/", CONTEXT)
-    begun_s = time.process_time()
     test(job_row(name=HARD))
-    assert time.process_time() - begun_s < 5
 
 
 # -- chips, doubts, completion ------------------------------------------------------------------------

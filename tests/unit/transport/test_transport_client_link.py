@@ -248,10 +248,12 @@ def test_what_came_is_received_after_the_loss_was_seen_and_not_once_the_next_con
         broker.say_and_go(broker.greeted_by(client), b"one", b"two")
         wait_until(lambda: client.state is not LinkState.UP, "the loss is noticed")
         assert not client.send(b"lost?")
+        assert client.pending, "it shows on no socket any more: who waits on sockets must ask"
         assert client.recv(0.0) == b"one"
         broker.come_again()
         client.wait_up(DEADLINE_S)
         assert client.connections == 2
+        assert not client.pending
         assert client.recv(0.0) is None  # "two" must not be taken for a word of the new connection
 
 
