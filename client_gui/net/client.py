@@ -1,0 +1,322 @@
+"""The window's end of the connection: a mailbox emptied ten times a second into the store.
+
+What belongs here: asking with answers that find their way back, what is followed, and telling everybody what
+changed.  What may not: sockets (a ``Port`` has them), and how anything is shown.
+
+Everything happens in the thread of the window.  Nothing here blocks; a large state is taken in slices, so
+that the window is drawn in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import shiboken6
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from client_gui.net.port import (
+    Answer,
+    Ask,
+    Cancel,
+    Dial,
+    Follow,
+    Heard,
+    Incoming,
+    News,
+    Port,
+    Resync,
+    Standing,
+    Welcomed,
+)
+from client_gui.store.farmstore import FarmChange, FarmStore, Link
+from farm.model.errors import OvercrankError, PeerError
+from farm.model.roles import Role
+from farm.protocol.client import Request, SnapshotMsg
+from farm.protocol.common import WelcomeMsg
+
+#: How often the mailbox is emptied.
+EVERY_MS: Final = 100
+#: How long the store may be fed in one go before the window gets its turn.
+SLICE_S: Final = 0.005
+
+Then = Callable[[Any], None]
+Failed = Callable[[OvercrankError], None]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    owner: QObject
+    then: Then
+    failed: Failed | None
+    reply: type[Any] | None
+
+
+class FarmClient(QObject):
+    """A farm, as the window sees it.
+
+    Args:
+        port: Who owns the sockets.
+        clock_us: Microseconds since the epoch.
+
+    Attributes:
+        store: What is known of the farm.
+        welcome: What the broker said of itself and of this key, None before the first session.
+        farm, place: The name the farm is kept under here, and where its broker is.
+        standing: How the connection stands, with hint and code.
+    """
+
+    #: A ``FarmChange``, after the store has taken it.  Models and views hang on this.
+    changed = Signal(object)
+    #: The connection or its age changed.
+    stood = Signal()
+    #: A session was opened (again): role, user and farm may be others.
+    welcomed = Signal()
+    #: The error of a request that had no ``failed`` of its own.
+    failed = Signal(object)
+
+    def __init__(
+        self,
+        port: Port,
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        parent: QObject | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.store = FarmStore()
+        self.store.follow(jobs=False, nodes=False)
+        self.welcome: WelcomeMsg | None = None
+        self.farm = ""
+        self.place = ""
+        self.standing = Standing(Link.CONNECTING)
+        self._port = port
+        self._clock_us = clock_us
+        self._number = 0
+        self._waiting: dict[int, _Waiting] = {}
+        self._lookers: dict[str, tuple[frozenset[str], frozenset[int]]] = {}
+        self._news: deque[News] = deque()
+        self._slices: Iterator[FarmChange] | None = None
+        self._timer = QTimer(self)
+        self._timer.setInterval(EVERY_MS)
+        self._timer.timeout.connect(self.drain)
+
+    # -- life --
+
+    def start(self, farm: str | None = None) -> None:
+        """Begins, and connects to a farm."""
+        self._port.start()
+        self.connect_to(farm)
+        self._timer.start()
+
+    def connect_to(self, farm: str | None) -> None:
+        """Connects to a farm, instead of the one before."""
+        self._port.post(Dial(farm))
+
+    def stop(self) -> bool:
+        """Ends the connection; what was asked gets no answer any more."""
+        self._timer.stop()
+        self._waiting.clear()
+        self._news.clear()
+        self._slices = None
+        return self._port.stop()
+
+    def resync(self) -> None:
+        """Asks for everything anew (F5); nothing that is shown is thrown away."""
+        self._port.post(Resync())
+
+    def now_us(self) -> int:
+        """Now, by this machine's clock."""
+        return self._clock_us()
+
+    @property
+    def live(self) -> bool:
+        """Whether the farm can be asked."""
+        return self.store.link in (Link.LIVE, Link.RESYNC)
+
+    @property
+    def role(self) -> Role | None:
+        """What this user may do; None before the first session, or when a newer broker has a new role."""
+        if self.welcome is None:
+            return None
+        try:
+            return Role(self.welcome.role)
+        except ValueError:
+            return None
+
+    @property
+    def user(self) -> str:
+        """The user of this key, "" before the first session."""
+        return self.welcome.user if self.welcome is not None else ""
+
+    # -- asking --
+
+    def ask(
+        self,
+        request: type[Request],
+        owner: QObject,
+        then: Then,
+        failed: Failed | None = None,
+        *,
+        reply: type[Any] | None = None,
+        repeat: bool = True,
+        timeout_s: float = 10.0,
+        **fields: Any,
+    ) -> int:
+        """Asks the broker; ``then`` gets the reply, unless the owner is gone by then.
+
+        Args:
+            request: Of ``farm.protocol.client``.
+            owner: Whose question it is; answers to a deleted owner are dropped.
+            then: Takes the reply.
+            failed: Takes the error; without it the error goes to the signal ``failed``.
+            reply: What is expected; another message is an error.
+            repeat: Whether asking twice does no harm.
+            timeout_s: How long to wait.
+            fields: Of the request.
+
+        Returns:
+            The number of the request, for ``forget``.
+        """
+        self._number += 1
+        return self._post(
+            Ask(self._number, request(id=self._number, **fields), False, repeat, timeout_s),
+            _Waiting(owner, then, failed, reply),
+        )
+
+    def ask_bulk(
+        self,
+        make: Callable[[int], msgspec.Struct],
+        owner: QObject,
+        then: Then,
+        failed: Failed | None = None,
+        *,
+        reply: type[Any] | None = None,
+        timeout_s: float = 10.0,
+    ) -> int:
+        """Asks the bulk socket (logs, previews, columns); ``make`` makes the message with its id."""
+        self._number += 1
+        return self._post(
+            Ask(self._number, make(self._number), True, True, timeout_s),
+            _Waiting(owner, then, failed, reply),
+        )
+
+    def _post(self, ask: Ask, waiting: _Waiting) -> int:
+        self._waiting[ask.number] = waiting
+        self._port.post(ask)
+        return ask.number
+
+    def forget(self, number: int) -> None:
+        """The answer is of no use any more."""
+        if self._waiting.pop(number, None) is not None:
+            self._port.post(Cancel(number))
+
+    # -- following --
+
+    def look(
+        self, who: str, *, jobs: bool = False, nodes: bool = False, opened: frozenset[int] = frozenset()
+    ) -> None:
+        """Says what somebody (a dock, by its name) looks at now; what nobody looks at is not followed.
+
+        Args:
+            who: The looker; each call replaces what it looked at before.
+            jobs, nodes: The lists.
+            opened: Jobs whose steps and frames are shown.
+        """
+        lists = frozenset(name for name, wanted in (("jobs", jobs), ("nodes", nodes)) if wanted)
+        if lists or opened:
+            self._lookers[who] = (lists, frozenset(opened))
+        else:
+            self._lookers.pop(who, None)
+        wanted: set[str] = set().union(*(lists for lists, _ in self._lookers.values()))
+        jobs_wanted: set[int] = set().union(*(found for _, found in self._lookers.values()))
+        before = self.store.topics()
+        self.store.follow(jobs="jobs" in wanted, nodes="nodes" in wanted)
+        for job in self.store.opened - jobs_wanted:
+            self._tell(self.store.close_job(job))
+        for job in jobs_wanted - self.store.opened:
+            self._tell(self.store.open_job(job))
+        if self.store.topics() != before:
+            self._port.post(Follow(self.store.topics()))
+
+    # -- the mailbox --
+
+    def drain(self) -> None:
+        """Takes what has come: answers at once, the state of the farm as far as there is time."""
+        for message in self._port.take():
+            self._take(message)
+        self._feed()
+
+    def _take(self, message: Incoming) -> None:
+        match message:
+            case News():
+                self._news.append(message)
+            case Answer():
+                self._answer(message)
+            case Heard():
+                self.store.heard(self.now_us(), message.round_trip_us)
+                self.stood.emit()
+            case Standing():
+                self.standing = message
+                retry_us = None
+                if message.retry_in_s is not None:
+                    retry_us = self.now_us() + int(message.retry_in_s * 1e6)
+                self.store.connection(message.link, message.trouble, retry_us)
+                self.stood.emit()
+            case Welcomed():
+                self.welcome, self.farm, self.place = message.welcome, message.farm, message.place
+                self.store.heard(self.now_us())
+                self.welcomed.emit()
+                self.stood.emit()
+
+    def _answer(self, answer: Answer) -> None:
+        waiting = self._waiting.pop(answer.number, None)
+        if answer.error is None:
+            self.store.heard(self.now_us(), answer.took_us or None)
+        if waiting is None or not shiboken6.isValid(waiting.owner):
+            return
+        error = answer.error
+        if error is None and waiting.reply is not None and not isinstance(answer.reply, waiting.reply):
+            error = PeerError(f"the broker answered with {type(answer.reply).__name__}")
+        if error is None:
+            waiting.then(answer.reply)
+        elif waiting.failed is not None:
+            waiting.failed(error)
+        else:
+            self.failed.emit(error)
+
+    @property
+    def feeding(self) -> bool:
+        """Whether more is waiting to go into the store."""
+        return self._slices is not None or bool(self._news)
+
+    def _feed(self) -> None:
+        """Feeds the store, a few milliseconds at a time; goes on as soon as the window had its turn."""
+        ends_s = time.perf_counter() + SLICE_S
+        while time.perf_counter() < ends_s:
+            if self._slices is not None:
+                change = next(self._slices, None)
+                if change is None:
+                    self._slices = None
+                    self.stood.emit()
+                    continue
+                self._tell(change)
+            elif self._news:
+                news = self._news.popleft()
+                if isinstance(news.message, SnapshotMsg):
+                    self._slices = self.store.snapshot_slices(news.message, self.now_us(), news.topics)
+                    continue
+                change = self.store.delta(news.message, self.now_us())
+                self._tell(change)
+                if self.store.link is Link.RESYNC and not self._news:
+                    self._port.post(Follow(self.store.topics()))
+            else:
+                return
+        if self.feeding:
+            QTimer.singleShot(0, self, self._feed)
+
+    def _tell(self, change: FarmChange) -> None:
+        if change:
+            self.changed.emit(change)

@@ -1,0 +1,232 @@
+"""A farm for tests of the window, without sockets: a port that keeps what is posted.
+
+What belongs here: ``FakePort`` (the interface of ``client_gui.net.port.Port``), a desk on top of it, and rows
+to show.  What may not: anything a test wants to prove.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from client_gui.actions.book import ActionBook
+from client_gui.desk import Desk, Focus
+from client_gui.net.client import FarmClient
+from client_gui.net.port import (
+    Answer,
+    Ask,
+    Cancel,
+    Dial,
+    Follow,
+    Incoming,
+    News,
+    Outgoing,
+    Standing,
+    Welcomed,
+)
+from client_gui.notices import Notices
+from client_gui.settings import Settings
+from client_gui.store.farmstore import Link
+from client_gui.style.theme import Theme
+from farm.model.errors import OvercrankError
+from farm.model.states import UnitState
+from farm.protocol.client import DeltaMsg, JobRow, NodeRow, SnapshotMsg, StepRow, UnitDelta
+from farm.protocol.common import WelcomeMsg
+
+#: Mon Nov 30 2026 12:00:00 UTC.
+NOW_US = 1_796_040_000_000_000
+
+
+@dataclass
+class FakePort:
+    """What was posted, and what is there to be taken."""
+
+    posted: list[Outgoing] = field(default_factory=list)
+    waiting: list[Incoming] = field(default_factory=list)
+    #: Answers by type of the request's body; called with the body.
+    answers: dict[type, Callable[[Any], Any]] = field(default_factory=dict)
+    started: bool = False
+    stopped: bool = False
+
+    def start(self) -> None:
+        self.started = True
+
+    def post(self, message: Outgoing) -> None:
+        self.posted.append(message)
+        if isinstance(message, Ask) and (make := self.answers.get(type(message.body))) is not None:
+            try:
+                self.waiting.append(Answer(message.number, make(message.body), None, 900))
+            except OvercrankError as error:
+                self.waiting.append(Answer(message.number, None, error, 900))
+
+    def take(self) -> list[Incoming]:
+        taken, self.waiting = self.waiting, []
+        return taken
+
+    def stop(self, wait_s: float = 3.0) -> bool:
+        self.stopped = True
+        return True
+
+    def asked(self, kind: type) -> list[Any]:
+        """Bodies of the requests of a type, in order."""
+        return [m.body for m in self.posted if isinstance(m, Ask) and type(m.body) is kind]
+
+
+class Rig:
+    """A desk on a fake port: ``rig.desk`` for a view, ``rig.snapshot(...)`` and ``rig.delta(...)`` feed."""
+
+    def __init__(self, role: str = "wrangler", user: str = "ana", look: str = "dark") -> None:
+        self.port = FakePort()
+        self.now_us = NOW_US
+        self.client = FarmClient(self.port, lambda: self.now_us)
+        self.notices = Notices(lambda: self.now_us)
+        self.settings = Settings()
+        self.theme = Theme(look)
+        self.focus = Focus()
+        self.actions = ActionBook(self.client, self.focus, self.notices, self.settings)
+        self.desk = Desk(self.client, self.focus, self.actions, self.notices, self.settings, self.theme)
+        self.n = 0
+        self.give(
+            Welcomed(
+                WelcomeMsg(version=1, session=1, farm_name="farm-A", software="0.1.0", role=role, user=user),
+                "farm-A",
+                "10.0.0.5:7460",
+            ),
+            Standing(Link.LIVE),
+        )
+
+    def give(self, *messages: Incoming) -> None:
+        """Puts messages into the mailbox and empties it."""
+        self.port.waiting += messages
+        self.settle()
+
+    def settle(self) -> None:
+        """Empties the mailbox until nothing is left to feed the store with."""
+        self.client.drain()
+        while self.port.waiting or self.client.feeding:
+            self.client.drain()
+
+    def snapshot(
+        self,
+        jobs: tuple[JobRow, ...] = (),
+        nodes: tuple[NodeRow, ...] = (),
+        maps: dict[str, bytes] | None = None,
+    ) -> None:
+        """The state of all that is followed."""
+        self.n += 1
+        self.give(
+            News(
+                SnapshotMsg(id=1, n=self.n, jobs=jobs, nodes=nodes, maps=maps or {}),
+                self.client.store.topics(),
+            )
+        )
+
+    def delta(
+        self,
+        jobs: tuple[JobRow, ...] = (),
+        nodes: tuple[NodeRow, ...] = (),
+        units: tuple[tuple[str, int, UnitState], ...] = (),
+        gone: tuple[str, ...] = (),
+    ) -> None:
+        """Numbered changes."""
+        self.n += 1
+        deltas = tuple(UnitDelta(step, unit, int(state)) for step, unit, state in units)
+        self.give(News(DeltaMsg(n=self.n, jobs=jobs, nodes=nodes, units=deltas, gone=gone)))
+
+    def close(self) -> None:
+        """Ends it."""
+        self.client.stop()
+
+    def followed(self) -> tuple[str, ...]:
+        """What was subscribed to last."""
+        return next((m.topics for m in reversed(self.port.posted) if isinstance(m, Follow)), ())
+
+    def canceled(self) -> list[int]:
+        """Numbers of requests that were given up."""
+        return [m.number for m in self.port.posted if isinstance(m, Cancel)]
+
+    def dialled(self) -> list[str | None]:
+        """Farms that were dialled."""
+        return [m.farm for m in self.port.posted if isinstance(m, Dial)]
+
+
+def step_row(name: str = "beauty", **fields: Any) -> StepRow:
+    """A step of 100 frames, 40 done, 10 running, 50 queued."""
+    base: dict[str, Any] = {
+        "kind": "render",
+        "renderer": "blender",
+        "state": "running",
+        "frames": "1-100",
+        "units": 100,
+        "counts": (0, 50, 10, 40, 0, 0, 0),
+        "mean_frame_s": 12.5,
+        "attempts": 50,
+        "able": True,
+        "expected_frame_s": 12.0,
+    }
+    return StepRow(name=name, **(base | fields))
+
+
+def job_row(job: int = 1, **fields: Any) -> JobRow:
+    """A running job of one step."""
+    base: dict[str, Any] = {
+        "name": f"sh{job:04d}_lgt_v001",
+        "user": "ana",
+        "project": "dune",
+        "priority": 50,
+        "state": "running",
+        "reason": "",
+        "submitted_us": NOW_US - 3_600_000_000,
+        "started_us": NOW_US - 3_000_000_000,
+        "ended_us": 0,
+        "units": 100,
+        "done": 40,
+        "failed": 0,
+        "running": 10,
+        "spend_nano": 1_250_000_000,
+        "waste_nano": 50_000_000,
+        "steps": (step_row(),),
+        "eta_low_us": NOW_US + 600_000_000,
+        "eta_high_us": NOW_US + 900_000_000,
+        "cost_low_nano": 2_800_000_000,
+        "cost_high_nano": 3_400_000_000,
+    }
+    return JobRow(job=job, **(base | fields))
+
+
+def node_row(node: int = 1, **fields: Any) -> NodeRow:
+    """A node that works on one frame."""
+    base: dict[str, Any] = {
+        "name": f"rack-{node:03d}",
+        "host": f"rack-{node:03d}.farm",
+        "state": "online",
+        "enabled": True,
+        "reason": "",
+        "pool": "gpu",
+        "site": "local",
+        "cores": 32,
+        "cores_free": 16,
+        "ram_mib": 131072,
+        "ram_free_mib": 65536,
+        "gpus": 2,
+        "gpus_free": 1,
+        "gpu_names": ("NVIDIA RTX 6000",) * 2,
+        "apps": ("blender 4.2.3",),
+        "renderers": ("blender",),
+        "running": ("J1/beauty/41",),
+        "rate_nano_h": 2_500_000_000,
+        "spent_nano": 7_000_000_000,
+        "idle_nano": 1_000_000_000,
+        "seen_us": NOW_US - 1_000_000,
+        "software": "0.1.0",
+        "cpu_percent": 48.0,
+    }
+    return NodeRow(node=node, **(base | fields))
+
+
+def replaced(row: Any, **fields: Any) -> Any:
+    """A row with other values."""
+    return msgspec.structs.replace(row, **fields)
