@@ -1,6 +1,6 @@
 """What holds for tests of windows: no screen, no warnings of Qt, nothing of a window left behind.
 
-A test fails when it leaves a top-level widget, a running ``QThread`` or a ``QTimer`` without a parent that ticks.
+A test fails when it leaves a window, a running ``QThread``, or a ``QTimer`` without a parent that ticks.
 """
 
 from __future__ import annotations
