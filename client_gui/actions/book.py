@@ -5,8 +5,10 @@ What belongs here: the interface views use: is it possible now, why not, do it. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QAbstractButton, QMenu, QPushButton, QWidget
 
 from client_gui.actions.context import ActionContext
 from client_gui.desk import Focus
@@ -43,6 +45,25 @@ class ActionBook(QObject):
     def menu(self, context: ActionContext, parent: QWidget) -> QMenu:
         """The context menu of what is selected."""
         raise NotImplementedError
+
+    def text(self, action: str) -> str:
+        """What an action is called in menus."""
+        return action.replace("-", " ").capitalize()
+
+    def button(self, action: str, context: Callable[[], ActionContext], parent: QWidget) -> QAbstractButton:
+        """A button for an action: grey with the reason as its tip while it is not possible.
+
+        Args:
+            action: Its id.
+            context: What it would act on, asked when the button is pressed.
+            parent: Where the button stands.
+        """
+        made = QPushButton(self.text(action), parent)
+        reason = self.why_not(action, context())
+        made.setEnabled(not reason)
+        made.setToolTip(reason)
+        made.clicked.connect(lambda: self.run(action, context()))
+        return made
 
     def pending(self, kind: str, row_id: object, field: str) -> str | None:
         """What a cell is about to become (``jobs``, 12, ``state`` -> ``paused``), None when nothing is."""

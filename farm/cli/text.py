@@ -1,35 +1,40 @@
-"""Words and figures for people: times, sizes, money, tables.
+"""Text that fits a terminal: widths, cutting, tables.
 
-What belongs here: turning values into text that fits a terminal.  What must not: where it is printed.
-Plain code instead of a table library: importing one takes longer than the whole of `farm jobs` may.
+What belongs here: turning values into text that fits a terminal; what they are in words is in
+``farm.sdk.words``.  What must not: where it is printed.  Plain code instead of a table library: importing one
+takes longer than the whole of `farm jobs` may.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
-from farm.model.money import usd_text
+from farm.sdk.words import (
+    NOTHING,
+    clean,
+    duration_text,
+    iso_time,
+    mib_text,
+    money_text,
+    plural,
+    size_text,
+    time_text,
+)
 
-#: Shown where there is nothing to show.
-NOTHING = "-"
-
-
-def clean(text: str) -> str:
-    """Text with everything a terminal would obey made visible.
-
-    Names of jobs and nodes come from other people; an escape sequence in one must not move a cursor.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        char
-        if char.isprintable()
-        else "\N{SYMBOL FOR NEWLINE}"
-        if char == "\n"
-        else "\N{REPLACEMENT CHARACTER}"
-        for char in text
-    )
+__all__ = [
+    "NOTHING",
+    "clean",
+    "cut",
+    "duration_text",
+    "iso_time",
+    "mib_text",
+    "money_text",
+    "plural",
+    "size_text",
+    "table",
+    "time_text",
+    "width_of",
+]
 
 
 def width_of(text: str) -> int:
@@ -56,65 +61,6 @@ def cut(text: str, width: int) -> str:
         if kept > room:
             return text[:index] + "\N{HORIZONTAL ELLIPSIS}"
     return text
-
-
-def size_text(count: int) -> str:
-    """Bytes in a sensible unit: ``512 B``, ``1.5 MiB``."""
-    if count < 1024:
-        return f"{count} B"
-    amount = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB", "PiB"):
-        amount /= 1024
-        if amount < 999.5 or unit == "PiB":
-            return f"{amount:.1f} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
-    raise AssertionError
-
-
-def mib_text(mib: int) -> str:
-    """Memory in a sensible unit."""
-    return size_text(mib * 1024 * 1024)
-
-
-def duration_text(seconds: float | None) -> str:
-    """A length of time: ``0.42 s``, ``12 s``, ``3 m 05 s``, ``2 h 10 m``, ``3 d 4 h``."""
-    if seconds is None or seconds < 0:
-        return NOTHING
-    if seconds < 9.95:
-        return f"{seconds:.2g} s" if seconds < 0.995 else f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} m {whole % 60:02d} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} m"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
-
-
-def time_text(at_us: int, now_s: float | None = None) -> str:
-    """A moment in local time: the hour today, the date on other days; ``-`` for never."""
-    if at_us <= 0:
-        return NOTHING
-    at = time.localtime(at_us / 1e6)
-    now = time.localtime(time.time() if now_s is None else now_s)
-    return time.strftime("%H:%M:%S" if at[:3] == now[:3] else "%Y-%m-%d %H:%M", at)
-
-
-def iso_time(at_us: int) -> str | None:
-    """A moment for JSON: ISO 8601 in UTC with microseconds; None for never."""
-    if at_us <= 0:
-        return None
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_us // 1_000_000)) + f".{at_us % 1_000_000:06d}Z"
-
-
-def money_text(nano: int) -> str:
-    """An amount: ``0.001234 USD``."""
-    return f"{usd_text(nano)} USD"
-
-
-def plural(count: int, word: str) -> str:
-    """``1 frame``, ``2 frames``."""
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:

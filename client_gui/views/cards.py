@@ -1,0 +1,154 @@
+"""Cards: a heading, lines of words, figures in rows; what several docks are made of.
+
+What belongs here: small widgets without a farm behind them.  What may not: asking anything.
+"""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from client_gui.style.theme import Theme
+
+
+def words(text: str, *, theme: Theme, token: str = "text", bold: bool = False, small: bool = False) -> QLabel:
+    """A label whose text is data: plain, wrapped, selectable by mouse and keyboard."""
+    label = QLabel()
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(
+        Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+    )
+    label.setText(text)
+    label.setFont(theme.font(bold=bold, small=small))
+    palette = label.palette()
+    palette.setColor(QPalette.ColorRole.WindowText, theme.colour(token))
+    label.setPalette(palette)
+    label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+    return label
+
+
+class Card(QFrame):
+    """A raised box with a heading."""
+
+    def __init__(self, theme: Theme, heading: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.box = QVBoxLayout(self)
+        edge = theme.em(0.5)
+        self.box.setContentsMargins(edge, edge, edge, edge)
+        self.box.setSpacing(theme.em(0.25))
+        if heading:
+            self.box.addWidget(words(heading, theme=theme, bold=True))
+            self.setAccessibleName(heading)
+
+    def add(self, text: str, *, token: str = "text", bold: bool = False, small: bool = False) -> QLabel:
+        """Adds a line of words."""
+        label = words(text, theme=self._theme, token=token, bold=bold, small=small)
+        self.box.addWidget(label)
+        return label
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """The box."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(self._theme.colour("line"))
+        painter.setBrush(self._theme.colour("raised"))
+        area = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.drawRoundedRect(area, self._theme.em(0.3), self._theme.em(0.3))
+
+
+class Figure(QWidget):
+    """A large figure over a small word: ``4.20 USD`` over ``an hour now``."""
+
+    def __init__(self, theme: Theme, word: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._word = word
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, theme.em(1.2), 0)
+        box.setSpacing(0)
+        self._value = QLabel("—")
+        self._value.setTextFormat(Qt.TextFormat.PlainText)
+        self._below = QLabel(word)
+        self._below.setTextFormat(Qt.TextFormat.PlainText)
+        box.addWidget(self._value)
+        box.addWidget(self._below)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Maximum)
+        self.restyle()
+
+    def restyle(self) -> None:
+        """Takes colours and sizes from the theme anew."""
+        font = self._theme.font(bold=True)
+        font.setPointSizeF(font.pointSizeF() * 1.5)
+        self._value.setFont(font)
+        self._below.setFont(self._theme.font(small=True))
+        for label, token in ((self._value, "text"), (self._below, "dim")):
+            palette = label.palette()
+            palette.setColor(QPalette.ColorRole.WindowText, self._theme.colour(token))
+            label.setPalette(palette)
+
+    def set(self, value: str, tip: str = "") -> None:
+        """Shows another figure."""
+        if self._value.text() != value:
+            self._value.setText(value)
+            self.setAccessibleName(f"{self._word}: {value}")
+        self.setToolTip(tip)
+
+
+class Parts(QWidget):
+    """A bar of parts: useful, waste, idle.
+
+    Attributes:
+        parts: Amount and token of its colour for each part.
+    """
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.parts: list[tuple[float, str, str]] = []
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def set(self, parts: list[tuple[float, str, str]]) -> None:
+        """Shows other parts: amount, token, word."""
+        self.parts = parts
+        whole = sum(part for part, _, _ in parts)
+        said = [f"{word} {part / whole:.0%}" for part, _, word in parts if whole]
+        self.setAccessibleName(", ".join(said) or "nothing yet")
+        self.setToolTip(", ".join(said))
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """As high as a third of a line."""
+        return QSize(self._theme.em(8), self._theme.em(0.5))
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """The parts, side by side, with a gap between them so that they differ without their colours."""
+        painter = QPainter(self)
+        whole = sum(part for part, _, _ in self.parts)
+        painter.fillRect(self.rect(), self._theme.colour("raised"))
+        left = 0.0
+        for part, token, _ in self.parts:
+            if not whole or part <= 0:
+                continue
+            width = self.width() * part / whole
+            area = QRectF(left, 0, max(1.0, width - 1), self.height())
+            painter.fillRect(area, self._theme.colour(token))
+            left += width
+
+
+class Row(QWidget):
+    """Widgets side by side, left-aligned."""
+
+    def __init__(self, *widgets: QWidget, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        box = QHBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        for widget in widgets:
+            box.addWidget(widget)
+        box.addStretch(1)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        """Nothing of its own."""
+        super().changeEvent(event)

@@ -1,0 +1,332 @@
+"""The Why dock: why work waits, failed or runs, what would cure it, and why a node takes nothing.
+
+What belongs here: asking the scheduler about what somebody looks at, and its answer in words.  What may not:
+reasons of our own; every word of an answer is the broker's.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import (
+    QButtonGroup,
+    QHBoxLayout,
+    QPushButton,
+    QScrollArea,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from client_gui.actions.context import ActionContext, UnitsOf
+from client_gui.desk import Desk
+from client_gui.store.eta import left_text
+from client_gui.store.farmstore import FarmChange
+from client_gui.views.base import View
+from client_gui.views.cards import Card, words
+from farm.model.errors import OvercrankError
+from farm.model.frames import FrameRange
+from farm.protocol.client import WhyNodes, WhyReply, WhyReq, WhyRow
+from farm.sdk.words import plural
+
+#: How often an answer is asked for anew while it is looked at.
+_EVERY_MS: Final = 5000
+#: After a change, so that a batch of them asks once.
+_SOON_MS: Final = 250
+#: Groups of nodes shown before "more".
+_SHOWN: Final = 12
+
+
+class WhyView(View):
+    """Why something is in its state."""
+
+    name = "why"
+    title = "Why"
+
+    def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
+        super().__init__(desk, parent)
+        self._about = "work"
+        self._asked = 0
+        self._shown: tuple[str, object] | None = None
+        self._all_nodes = False
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        head = QHBoxLayout()
+        head.setContentsMargins(desk.theme.em(0.5), desk.theme.em(0.3), desk.theme.em(0.5), 0)
+        self._tabs = QButtonGroup(self)
+        for about, text in (("work", "Work"), ("node", "Node")):
+            button = QToolButton()
+            button.setText(text)
+            button.setCheckable(True)
+            button.setChecked(about == self._about)
+            button.setAccessibleName(f"Why: {text}")
+            button.clicked.connect(partial(self._turn, about))
+            self._tabs.addButton(button)
+            head.addWidget(button)
+        head.addStretch(1)
+        box.addLayout(head)
+        self._area = QScrollArea()
+        self._area.setWidgetResizable(True)
+        self._area.setFrameShape(QScrollArea.Shape.NoFrame)
+        self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._area.setAccessibleName("Reasons")
+        box.addWidget(self._area)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._ask)
+        desk.focus.job_changed.connect(partial(self._turn, "work"))
+        desk.focus.unit_changed.connect(partial(self._turn, "work"))
+        desk.focus.node_changed.connect(partial(self._turn, "node"))
+        desk.client.stood.connect(self._stood)
+        desk.theme.changed.connect(self._again)
+        self._say("Select a job, a frame or a node to see why it waits.")
+
+    # -- what is asked --
+
+    def look(self) -> None:
+        """Follows the lists it names things from."""
+        self.desk.client.look(self.name, jobs=True)
+
+    def refresh(self) -> None:
+        """Asks anew."""
+        self._soon(0)
+
+    def farm_changed(self, change: FarmChange) -> None:
+        """Asks anew soon when the job that is looked at changed."""
+        slot = self.desk.client.store.jobs.slot(self.desk.focus.job)
+        if self._about == "work" and slot >= 0 and slot in change.jobs.changed:
+            self._soon(_SOON_MS)
+
+    def action_context(self) -> ActionContext:
+        """The work it explains."""
+        focus = self.desk.focus
+        if self._about == "node" and focus.node:
+            return ActionContext("nodes", nodes=(focus.node,))
+        if not focus.job:
+            return ActionContext()
+        if focus.step:
+            return ActionContext("frames", (focus.job,), (self._units(),))
+        return ActionContext("jobs", (focus.job,))
+
+    def _units(self) -> UnitsOf:
+        focus = self.desk.focus
+        if focus.unit < 0:
+            return UnitsOf(focus.job, focus.step)
+        frame = self._frame(focus.job, focus.step, focus.unit)
+        return UnitsOf(focus.job, focus.step, (focus.unit,), "" if frame is None else str(frame))
+
+    def _frame(self, job: int, step: str, unit: int) -> int | None:
+        """The number of a unit's frame; None when its step has none or is not known."""
+        for row in self.desk.client.store.steps_of(job):
+            if row.name == step and row.frames:
+                try:
+                    return FrameRange.parse(row.frames).frame_at(unit)
+                except (OvercrankError, IndexError):
+                    return None
+        return None
+
+    def _turn(self, about: str, *_: object) -> None:
+        self._about = about
+        for button in self._tabs.buttons():
+            button.setChecked((button.text() == "Node") == (about == "node"))
+        self._all_nodes = False
+        self._soon(_SOON_MS // 5)
+
+    def _stood(self) -> None:
+        if self.on and self.desk.client.live and not self._timer.isActive() and not self._asked:
+            self._soon(_SOON_MS)
+
+    def _soon(self, in_ms: int) -> None:
+        if self.on and (not self._timer.isActive() or self._timer.remainingTime() > in_ms):
+            self._timer.start(in_ms)
+
+    def _ask(self) -> None:
+        if not self.on:
+            return
+        focus, client = self.desk.focus, self.desk.client
+        if self._about == "node":
+            if not focus.node:
+                self._say("Select a node to see why it takes no work.")
+                return
+            address, node, what = "", str(focus.node), f"node {focus.node}"
+        elif focus.job:
+            address = what = self._units().address if focus.step else f"J{focus.job}"
+            node = ""
+        else:
+            self._say("Select a job, a frame or a node to see why it waits.")
+            return
+        if not client.live:
+            if self._shown is None or self._shown[0] != what:
+                self._say("The farm cannot be asked just now; the answer comes when it is back.")
+            return
+        if self._asked:
+            client.forget(self._asked)
+        self._asked = client.ask(
+            WhyReq,
+            self,
+            partial(self._answered, what),
+            partial(self._failed, what),
+            reply=WhyReply,
+            address=address,
+            node=node,
+        )
+
+    def _answered(self, what: str, reply: WhyReply) -> None:
+        self._asked = 0
+        plain = (what, (reply.rows, reply.node, reply.reason, reply.work, reply.waiting, reply.more))
+        if plain != self._shown:
+            self._shown = plain
+            self._build(what, reply)
+        self._soon(_EVERY_MS)
+
+    def _failed(self, what: str, error: OvercrankError) -> None:
+        self._asked = 0
+        self._shown = (what, error.message)
+        self._say(error.message, error.hint)
+        self._soon(_EVERY_MS)
+
+    def _again(self) -> None:
+        self._shown = None
+        self._soon(0)
+
+    # -- the answer --
+
+    def _say(self, text: str, hint: str = "") -> None:
+        inner, box = self._paper()
+        box.addWidget(words(text, theme=self.desk.theme, token="dim"))
+        if hint:
+            box.addWidget(words(hint, theme=self.desk.theme))
+        box.addStretch(1)
+        self._put(inner)
+
+    def _paper(self) -> tuple[QWidget, QVBoxLayout]:
+        inner = QWidget()
+        box = QVBoxLayout(inner)
+        edge = self.desk.theme.em(0.5)
+        box.setContentsMargins(edge, edge, edge, edge)
+        box.setSpacing(edge)
+        return inner, box
+
+    def _put(self, inner: QWidget) -> None:
+        bar = self._area.verticalScrollBar()
+        at = bar.value()
+        self._area.setWidget(inner)
+        bar.setValue(at)
+
+    def _build(self, what: str, reply: WhyReply) -> None:
+        inner, box = self._paper()
+        if self._about == "node":
+            self._node(box, reply)
+        for row in reply.rows:
+            box.addWidget(self._card(row))
+        if not reply.rows and self._about == "work":
+            box.addWidget(words(f"The farm says nothing about {what}.", theme=self.desk.theme, token="dim"))
+        if reply.more:
+            text = "Only the first frames were looked at; select fewer to see others."
+            box.addWidget(words(text, theme=self.desk.theme, token="dim", small=True))
+        box.addStretch(1)
+        self._put(inner)
+
+    def _card(self, row: WhyRow) -> Card:
+        theme = self.desk.theme
+        count = f" · {plural(row.units, 'frame')}" if row.units > 1 else ""
+        card = Card(theme, f"{theme.state_glyph(row.state)} {row.address} is {row.state}{count}")
+        for cause in row.causes:
+            card.add(cause.what)
+            if cause.cure:
+                card.add(f"→ {cause.cure}", token="accent")
+        if row.failure:
+            card.add(f"Class of the failure: {row.failure}", token="bad", small=True)
+        if row.failed_on:
+            tries = f", {row.tries} times in all" if row.tries > len(row.failed_on) else ""
+            card.add(f"Failed on {', '.join(row.failed_on)}{tries}", token="dim")
+        if row.state == "queued":
+            self._wait(card, row)
+        self._nodes(card, row)
+        self._acts(card, row)
+        return card
+
+    def _wait(self, card: Card, row: WhyRow) -> None:
+        now_us = self.desk.client.now_us()
+        if row.start_low_us is not None:
+            high = row.start_high_us
+            text = (
+                f"Expected to start: {left_text(row.start_low_us, high, now_us)}"
+                if high is not None
+                else f"Not before {left_text(row.start_low_us, row.start_low_us, now_us)} from now"
+                if row.start_low_us > now_us
+                else "May start at any moment"
+            )
+            card.add(text)
+        if row.ahead:
+            card.add(f"{plural(row.ahead, 'frame')} before it in the order", token="dim")
+        if row.share is not None and row.share < 0.995:
+            share = f"Its user may expect {row.share:.0%} of the farm while others want it too"
+            card.add(share, token="dim")
+
+    def _nodes(self, card: Card, row: WhyRow) -> None:
+        shown = row.nodes if self._all_nodes else row.nodes[:_SHOWN]
+        for verdict in shown:
+            card.add(_nodes_text(verdict), small=True, token="text" if verdict.filter == "free" else "dim")
+            if verdict.cure:
+                card.add(f"→ {verdict.cure}", token="accent", small=True)
+        if len(shown) < len(row.nodes):
+            rest = sum(verdict.count for verdict in row.nodes[len(shown) :])
+            button = QPushButton(f"Show {plural(rest, 'more node')}")
+            button.setFlat(True)
+            button.clicked.connect(self._show_all)
+            card.box.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def _show_all(self) -> None:
+        self._all_nodes = True
+        self._again()
+
+    def _acts(self, card: Card, row: WhyRow) -> None:
+        """Buttons for what is likely to help, with the reason where it cannot be done."""
+        likely = {"failed": ("retry",), "queued": ("priority-up",), "paused": ("pause-toggle",)}
+        context = self._context_of(row)
+        line = QHBoxLayout()
+        for action in likely.get(row.state, ()):
+            line.addWidget(self.desk.actions.button(action, partial(_same, context), self))
+        if line.count():
+            line.addStretch(1)
+            card.box.addLayout(line)
+
+    def _context_of(self, row: WhyRow) -> ActionContext:
+        job, _, rest = row.address.partition("/")
+        step, _, frames = rest.partition("/")
+        number = int(job[1:]) if job[1:].isdecimal() else self.desk.focus.job
+        states = frozenset({row.state})
+        if row.state == "failed" and step:
+            return ActionContext("frames", (number,), (UnitsOf(number, step, (), frames, states),))
+        return ActionContext("jobs", (number,))
+
+    def _node(self, box: QVBoxLayout, reply: WhyReply) -> None:
+        theme = self.desk.theme
+        card = Card(theme, f"{reply.node} {reply.reason or 'is in service and has room'}")
+        if reply.work:
+            waits = "1 step waits" if reply.waiting == 1 else f"{reply.waiting} steps wait"
+            first = f" (the first {len(reply.work)} in order)" if reply.waiting > len(reply.work) else ""
+            card.add(f"{waits} in the farm{first}; not here, because:", token="dim")
+        elif not reply.reason:
+            card.add("Nothing waits in the farm.", token="dim")
+        for one in reply.work:
+            card.add(f"{one.address}: {one.reason}")
+            if one.cure:
+                card.add(f"→ {one.cure}", token="accent")
+        box.addWidget(card)
+
+
+def _same(context: ActionContext) -> ActionContext:
+    return context
+
+
+def _nodes_text(verdict: WhyNodes) -> str:
+    names = ", ".join(verdict.nodes)
+    if verdict.count > len(verdict.nodes):
+        names += f" and {verdict.count - len(verdict.nodes)} more"
+    elif verdict.count > 1:
+        names += " each"
+    return f"{names}: {verdict.reason}"
