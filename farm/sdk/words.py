@@ -98,6 +98,6 @@ def price_text(nano: int | None) -> str:
         return "0 USD"
     if abs(usd) >= 100_000:
         return f"{usd:,.0f} USD"
-    if abs(usd) >= 0.995:
+    if abs(usd) >= 0.0995:
         return f"{usd:,.2f} USD"
     return f"{usd:.2g} USD" if abs(usd) >= 0.0001 else f"{usd:.1g} USD"
