@@ -36,6 +36,7 @@ from node_agent.attempt import Attempt
 from node_agent.crew import Crew
 from node_agent.desk import Desk
 from node_agent.environ import own_environment
+from node_agent.gpuwatch import GpuWatch
 from node_agent.home import ScratchFolders, agent_id, lock_state, make_scratch
 from node_agent.keeper import Keeper
 from node_agent.lane import Lane
@@ -239,12 +240,14 @@ class Agent:
             env=options.env,
             own_env=own_environment(),
         )
+        self._gpu_watch = GpuWatch(self._hardware.gpus)
         self.keeper = Keeper(
             self.outbox,
             MemoryGuard(self._hardware.ram_mib, self._hardware.ram_mib),
             Path(self._scratch),
             lambda: list(self._attempts.values()),
             lambda: self.spawners.pid,
+            gpus=lambda: self._gpu_watch.loads,
         )
         self.link = Link(
             self._control,
@@ -272,6 +275,7 @@ class Agent:
             thread = threading.Thread(target=body, name=f"agent-{name}", daemon=True)
             thread.start()
             self._threads.append(thread)
+        self._gpu_watch.start()
         log.info(
             "event=started name=%s cores=%d ram_mib=%d gpus=%d renderers=%s killed=%d recovered=%d",
             options.name,
@@ -409,6 +413,7 @@ class Agent:
             self.link.end(reason, patience_s)
             self.uploader.end(patience_s)
             self.keeper.end()
+            self._gpu_watch.close()
         for thread in self._threads:
             thread.join()
         self.spawners.close()

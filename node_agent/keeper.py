@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 
 from farm.model.errors import StorageError
-from farm.model.nodes import NodeLoad
+from farm.model.nodes import GpuLoad, NodeLoad
 from farm.model.states import FailureClass
 from node_agent.attempt import Attempt
 from node_agent.memory import AttemptMemory, MemoryGuard, available_mib, process_mib, trees
 from node_agent.outbox import Outbox
-from node_agent.probe import disk_free_mib
+from node_agent.probe import disk_free_mib, usable_ram_mib
 from node_agent.process import Order
 
 log = logging.getLogger("overcrank.agent")
@@ -41,6 +41,7 @@ class Keeper:
         attempts: Callable[[], list[Attempt]],
         supervisor_pid: Callable[[], int],
         period_s: float = 2.0,
+        gpus: Callable[[], tuple[GpuLoad, ...]] = tuple,
     ) -> None:
         self.load: NodeLoad | None = None
         self.period_s = period_s
@@ -49,6 +50,7 @@ class Keeper:
         self._scratch = scratch
         self._attempts = attempts
         self._supervisor_pid = supervisor_pid
+        self._gpus = gpus
         self._end = threading.Event()
 
     def end(self) -> None:
@@ -72,7 +74,9 @@ class Keeper:
             disk = disk_free_mib(self._scratch)
         except StorageError:
             disk = 0
-        self.load = NodeLoad(psutil.cpu_percent(interval=None), free, disk)
+        self.load = NodeLoad(
+            psutil.cpu_percent(interval=None), free, disk, max(0, usable_ram_mib() - free), self._gpus()
+        )
         self._outbox.tidy()
         self._memory(free)
 

@@ -6,7 +6,7 @@ What may not: how a column looks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from client_gui.store.table import Column, Kind
@@ -33,6 +33,8 @@ JOB_COLUMNS: Final = (
     Column("failed", Kind.INT, "counts"),
     Column("running", Kind.INT, "counts"),
     Column("progress", Kind.FLOAT, "counts"),
+    Column("waiting", Kind.INT, "counts"),
+    Column("mean_frame_s", Kind.FLOAT, "pace"),
     Column("spend_nano", Kind.INT, "money"),
     Column("waste_nano", Kind.INT, "money"),
     Column("eta_low_us", Kind.INT, "eta"),
@@ -43,6 +45,24 @@ JOB_COLUMNS: Final = (
     Column("archived", Kind.FLAG, "state"),
     Column("steps", Kind.OBJECT, "steps"),
 )
+
+
+def waiting_units(row: JobRow) -> int:
+    """Units of a job that are queued or blocked; worked out of its totals where its steps are not told."""
+    if not row.steps:
+        return max(0, row.units - row.done - row.failed - row.running)
+    return sum(sum(step.counts[UnitState.BLOCKED : UnitState.QUEUED + 1]) for step in row.steps)
+
+
+def mean_frame_s(steps: Sequence[StepRow]) -> float | None:
+    """What a frame of some steps took on average, None before the first is done."""
+    total, count = 0.0, 0
+    for step in steps:
+        done = step.counts[UnitState.DONE] if len(step.counts) > UnitState.DONE else 0
+        if done and step.mean_frame_s > 0:
+            total += step.mean_frame_s * done
+            count += done
+    return total / count if count else None
 
 
 def job_values(row: JobRow) -> tuple[Any, ...]:
@@ -63,6 +83,8 @@ def job_values(row: JobRow) -> tuple[Any, ...]:
         row.failed,
         row.running,
         percent_done(row.done, row.units),
+        waiting_units(row),
+        mean_frame_s(row.steps),
         row.spend_nano,
         row.waste_nano,
         row.eta_low_us,
@@ -172,7 +194,24 @@ NODE_COLUMNS: Final = (
     Column("schedule", Kind.TEXT, "slots", few=True),
     Column("update", Kind.TEXT, "software", few=True),
     Column("update_reason", Kind.TEXT, "software", few=True),
+    Column("ram_used_mib", Kind.INT, "load"),
+    Column("gpu_vram_mib", Kind.OBJECT, "gpus"),
+    Column("gpu_loads", Kind.OBJECT, "load"),
+    Column("gpu_percent", Kind.FLOAT, "load"),
+    Column("gpu_temp_c", Kind.INT, "load"),
+    Column("vram_used_mib", Kind.INT, "load"),
 )
+
+
+def known_most(values: Iterable[int]) -> int | None:
+    """The largest of what is known (-1 is not); None when nothing is."""
+    return max((value for value in values if value >= 0), default=None)
+
+
+def known_sum(values: Iterable[int]) -> int | None:
+    """The sum of what is known (-1 is not); None when nothing is."""
+    known = [value for value in values if value >= 0]
+    return sum(known) if known else None
 
 
 def node_values(row: NodeRow) -> tuple[Any, ...]:
@@ -210,4 +249,10 @@ def node_values(row: NodeRow) -> tuple[Any, ...]:
         row.schedule,
         row.update,
         row.update_reason,
+        row.ram_used_mib if row.ram_used_mib >= 0 else None,
+        row.gpu_vram_mib,
+        row.gpu_loads,
+        known_most(load.percent for load in row.gpu_loads),
+        known_most(load.temp_c for load in row.gpu_loads),
+        known_sum(load.vram_used_mib for load in row.gpu_loads),
     )

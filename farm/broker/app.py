@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from farm.broker.announce import announcer
 from farm.broker.book import LeaseBook
 from farm.broker.broom import Broom
 from farm.broker.bulk import BulkThread
@@ -33,7 +34,7 @@ from farm.model.roles import Role
 from farm.protocol.agent import Timings
 from farm.protocol.codec import CONTROL_LIMIT
 from farm.storage.logs import ASIDE, LogStore
-from farm.storage.opening import open_store
+from farm.storage.opening import open_follower, open_store
 from farm.storage.previews import PreviewStore
 from farm.transport.keyring import Keyring
 from farm.transport.keys import load_or_create_keypair
@@ -203,7 +204,14 @@ class Broker:
             broom = Broom(ASIDE, places.logs, places.previews)
             broom.start()
             stack.callback(broom.stop)
-            bulk = BulkThread(link.bulk, keyring, book, logs, previews)
+            bulk = BulkThread(
+                link.bulk,
+                keyring,
+                book,
+                logs,
+                previews,
+                lambda: open_follower(options.database, places.database),
+            )
             bulk.on_aside = broom.sweep
             bulk.start()
             stack.callback(bulk.stop)
@@ -233,6 +241,10 @@ class Broker:
             )
             endpoint.write(places.endpoint)
             log.info("serving farm=%s control=%s", self._name, endpoint.control)
+            network = announcer(options, self._name, farm_id, link)
+            if network is not None:
+                stack.callback(network.stop)
+                network.start()
             if self._announce is not None:
                 self._announce(endpoint)
             loop.run()

@@ -1,5 +1,7 @@
 """The bulk socket's own thread: log pieces and previews come in and go out; the control loop never waits.
 
+Figures of frames are worked out by yet another thread (``farm.broker.columns``): logs do not wait for those.
+
 Who may write: only the key an attempt was leased to.  Who may read: every user's key.  The thread knows
 which attempts belong to which key from a small table that the loop's thread fills.
 """
@@ -13,6 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from farm.broker.book import LeaseBook
+from farm.broker.columns import ColumnsThread
+from farm.broker.ports import Past
 from farm.model.errors import OvercrankError, PeerError
 from farm.model.ids import STEP_NAME
 from farm.model.roles import Role
@@ -20,6 +24,7 @@ from farm.protocol.bulk import (
     PIECE,
     AnyBulkIn,
     BulkErrorMsg,
+    ColumnsGetMsg,
     LogAckMsg,
     LogGetMsg,
     LogPageMsg,
@@ -45,7 +50,7 @@ DRAIN = 100
 
 
 #: What is answered at once, one by one.
-AnyByItself = LogPutMsg | PreviewPutMsg | LogGetMsg | PreviewGetMsg
+AnyByItself = LogPutMsg | PreviewPutMsg | LogGetMsg | PreviewGetMsg | ColumnsGetMsg
 
 
 class Appended(Protocol):
@@ -113,10 +118,24 @@ class Previews(Protocol):
 
 
 class BulkThread(threading.Thread):
-    """Serves the bulk socket until stopped."""
+    """Serves the bulk socket until stopped.
+
+    Args:
+        socket: The socket.
+        keyring: Who may do what.
+        book: Which key each attempt was leased to.
+        logs, previews: Where those are kept.
+        open_past: Opens a connection to what is committed, for figures of frames.
+    """
 
     def __init__(
-        self, socket: Socket, keyring: Keyring, book: LeaseBook, logs: Logs, previews: Previews
+        self,
+        socket: Socket,
+        keyring: Keyring,
+        book: LeaseBook,
+        logs: Logs,
+        previews: Previews,
+        open_past: Callable[[], Past],
     ) -> None:
         super().__init__(name="bulk", daemon=True)
         self._socket = socket
@@ -129,6 +148,9 @@ class BulkThread(threading.Thread):
         self._stopping = False
         #: Messages of whole logs that this drain brought: who sent it, with which key.
         self._whole: list[tuple[bytes, str, LogsPutMsg]] = []
+        self._columns = ColumnsThread(open_past, self._worked_out)
+        #: Answers that the other thread worked out, and whose they are.
+        self._ready: deque[tuple[bytes, object]] = deque()
         #: Jobs that were deleted.
         self._deleted: deque[int] = deque()
         #: Called (in this thread) when something of theirs was set aside.
@@ -152,6 +174,7 @@ class BulkThread(threading.Thread):
     def stop(self) -> None:
         """Ends the thread and waits for it; the socket is free afterwards."""
         self._stopping = True
+        self._columns.stop()
         self._waker.wake()
         self.join()
         self._waker.close()
@@ -174,9 +197,17 @@ class BulkThread(threading.Thread):
                 if answer is not None:
                     send_nowait(self._socket, routing_id, encode(answer))
             self._keep_whole()
+            while self._ready:
+                routing_id, worked_out = self._ready.popleft()
+                send_nowait(self._socket, routing_id, encode(worked_out))
             if self._deleted:
                 self._set_aside()
         self._set_aside()
+
+    def _worked_out(self, routing_id: bytes, answer: object) -> None:
+        """Takes an answer to be sent (the thread of the columns)."""
+        self._ready.append((routing_id, answer))
+        self._waker.wake()
 
     def _keep_whole(self) -> None:
         """Keeps the whole logs that waited, with one flush for all, and answers for them."""
@@ -229,7 +260,7 @@ class BulkThread(threading.Thread):
         # In the order they came: what is asked or added now may follow a log that waits.
         self._keep_whole()
         try:
-            return self._handle(message, key, entry.role)
+            return self._handle(routing_id, message, key, entry.role)
         except OvercrankError as error:
             return self._failed(message, error)
         except OSError as error:
@@ -244,7 +275,7 @@ class BulkThread(threading.Thread):
             return PreviewAckMsg(message.attempt, message.unit, error.message)
         return BulkErrorMsg(message.id, error.code, error.message)
 
-    def _handle(self, message: AnyByItself, key: str, role: str) -> object:
+    def _handle(self, routing_id: bytes, message: AnyByItself, key: str, role: str) -> object | None:
         if not STEP_NAME.match(message.step) or message.job < 1:
             raise PeerError("that is no step")
         if isinstance(message, LogPutMsg | PreviewPutMsg):
@@ -260,9 +291,12 @@ class BulkThread(threading.Thread):
             )
             return LogAckMsg(message.attempt, kept.size, kept.reason)
         if role == Role.AGENT:
-            raise PeerError("an agent's key reads no logs or previews")
+            raise PeerError("an agent's key reads no logs, previews or figures")
         if isinstance(message, LogGetMsg):
             page = self._logs.read(message.job, message.step, message.no, message.offset, message.limit)
             return LogPageMsg(message.id, page.offset, page.size, page.data, page.ended)
+        if isinstance(message, ColumnsGetMsg):
+            self._columns.ask(routing_id, message)
+            return None
         assert isinstance(message, PreviewGetMsg)
         return PreviewMsg(message.id, self._previews.get(message.job, message.step, message.unit))

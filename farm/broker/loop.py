@@ -208,6 +208,7 @@ class Loop:
                 metrics.ticked(now_us - self._next_tick_us)
             self._next_tick_us = now_us + self._tick_us
             s.apply(TickEvent(now_us))
+            s.series.tick(now_us)
             if now_us >= self._idle_us:
                 self._idle_us = now_us + int(IDLE_EVERY_S * 1e6)
                 s.end_idle()
@@ -284,6 +285,7 @@ class Loop:
             self._rows_since_checkpoint += len(rows)
             if s.metrics is not None:
                 s.metrics.committed(rows, spent_s)
+            s.series.committed(rows)
             s.note_leases(rows)
             s.publisher.note(rows)
         s.heard.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -136,4 +136,48 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Checkpoints and closes; the store cannot be used afterwards."""
+        ...
+
+
+class Told(Protocol):
+    """What is told of some steps after some row."""
+
+    @property
+    def rows(self) -> Mapping[int, Sequence[LeaseRow | ResultRow | BulkRow]]:
+        """By step, in order of ``seq``; rows that are known already may be among them."""
+        ...
+
+    @property
+    def read_to(self) -> int:
+        """Rows up to that number were looked at, 0 = no further than what was found."""
+        ...
+
+    @property
+    def more(self) -> bool:
+        """Whether there may be more."""
+        ...
+
+
+class Past(Protocol):
+    """A connection of its own that only reads, for a thread that is not the loop's.
+
+    It sees what is committed.  Every method may raise StorageError.
+    """
+
+    def step_named(self, job_id: int, name: str) -> tuple[int, int] | None:
+        """Number of a step and how many units it was submitted with, None when there is none."""
+        ...
+
+    def segments_after(
+        self, step_id: int, seq: int, most: int
+    ) -> Sequence[tuple[int, Sequence[LeaseRow | ResultRow | BulkRow]]]:
+        """The next settled parts of a step's past after a row, each with the number of its last row."""
+        ...
+
+    def told_after(self, known: Mapping[int, int]) -> Told:
+        """What is told of steps after the row up to which each is known."""
+        ...
+
+    def close(self) -> None:
+        """Ends it; may be called again."""
         ...

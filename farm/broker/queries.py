@@ -36,8 +36,11 @@ from farm.protocol.client import (
     JobsReq,
     NodesReply,
     NodesReq,
+    OkReply,
+    PingReq,
     PolicyReq,
     Request,
+    SeriesReq,
     SpendReply,
     SpendReq,
     StatusReply,
@@ -91,6 +94,12 @@ def answer(s: BrokerState, request: Request, role: Role, user: str) -> object:
     if isinstance(request, StatusReq):
         check_allowed(role, "status", user=user, owner="")
         return _status(s, request)
+    if isinstance(request, SeriesReq):
+        check_allowed(role, "status", user=user, owner="")
+        return s.series.reply(request.id, request.since_us, s.now_us)
+    if isinstance(request, PingReq):
+        check_allowed(role, "status", user=user, owner="")
+        return OkReply(id=request.id)
     raise UnknownName(f"this broker has no answer to {type(request).__name__}")
 
 

@@ -17,6 +17,7 @@ from farm.broker.outbound import Outbound
 from farm.broker.ports import Store
 from farm.broker.publish import Publisher
 from farm.broker.recorder import Recorder
+from farm.broker.series import Series
 from farm.broker.templates import encode_template
 from farm.broker.views import Views
 from farm.core.core import Core
@@ -115,6 +116,7 @@ class BrokerState:
         self.outbound = Outbound(self._template)
         self.views = Views(core.farm, store)
         self.archive = Archive(core.farm, store)
+        self.series = Series(core.farm)
         #: Removes from disk what a deleted job left.
         self.on_deleted: Callable[[int], None] = lambda job: None
         self.publisher = Publisher(core.farm, self.views, self.outbound.reply)

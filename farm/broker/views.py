@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from farm.broker.ports import Store
+from farm.broker.unitledger import split_charge
 from farm.core import meter
 from farm.core.actions import find_units
 from farm.core.apply import DONE, FAILED, RUNNING, units_of
@@ -252,7 +253,7 @@ class Views:
             if charge is None:
                 attempt = self._farm.attempts.get(lease.id)
                 charge = self._charge(attempt, now_us) if attempt is not None else 0
-            shares = _share(charge, units, spent.get(lease.id, {}))
+            shares = split_charge(charge, units, spent.get(lease.id, {}))
             for unit, share in zip(units, shares, strict=True):
                 if unit not in wanted:
                     continue
@@ -383,6 +384,9 @@ class Views:
             disabled=node.settings.disabled,
             update=mark.state if mark is not None else "",
             update_reason=mark.reason if mark is not None else "",
+            ram_used_mib=load.ram_used_mib if load is not None else -1,
+            gpu_vram_mib=tuple(gpu.vram_mib for gpu in facts.gpus),
+            gpu_loads=load.gpus if load is not None else (),
         )
 
     def spend(
@@ -514,19 +518,6 @@ def _take_result(entry: _Past, row: ResultRow) -> None:
         entry.elapsed_us = row.elapsed_us
     if row.new == DONE:
         entry.files = _FILES.decode(row.files) if row.files else ()
-
-
-def _share(charge: int, units: tuple[int, ...], elapsed: dict[int, int]) -> list[int]:
-    """Splits an attempt's charge over its units by time (evenly when none is known), exactly."""
-    weights = [elapsed.get(unit, 0) for unit in units]
-    if not any(weights):
-        weights = [1] * len(units)
-    total = sum(weights)
-    parts = [charge * weight // total for weight in weights]
-    order = sorted(range(len(units)), key=lambda i: (-(charge * weights[i] % total), i))
-    for i in order[: charge - sum(parts)]:
-        parts[i] += 1
-    return parts
 
 
 def _line(key: str, total: int, waste: int, idle: int, busy_us: int, frames: int) -> SpendLine:

@@ -20,6 +20,7 @@ _FLAGS = (
     ("--join-port", "join_port", "PORT"),
     ("--bulk-port", "bulk_port", "PORT"),
     ("--metrics-port", "metrics_port", "PORT"),
+    ("--discovery", "discovery", "on|off"),
     ("--database", "database", "URL"),
     ("--rate-usd-h", "rate_usd_h", "USD"),
     ("--heartbeat-s", "heartbeat_s", "S"),

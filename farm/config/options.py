@@ -53,6 +53,13 @@ class BrokerOptions(FarmOptions, frozen=True, kw_only=True):
     metrics_port: Annotated[
         _Port, _help("port that serves figures for Prometheus in plain HTTP at /metrics; 0: none")
     ] = 0
+    discovery: Annotated[
+        Literal["on", "off"],
+        _help(
+            "whether a broker that others can reach tells its network that it is there (mDNS); nobody gets in"
+            " by that: joining takes a token"
+        ),
+    ] = "on"
     heartbeat_s: Annotated[_Seconds, _help("time between two heartbeats of an agent", "s")] = 2.0
     suspect_s: Annotated[_Seconds, _help("silence after which an agent is suspect: no new work", "s")] = 15.0
     lost_s: Annotated[_Seconds, _help("silence after which an agent and its attempts are lost", "s")] = 60.0

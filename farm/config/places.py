@@ -269,6 +269,25 @@ def remember_joined(places: Places, endpoint: Endpoint) -> None:
     write_private(_base("XDG_CONFIG_HOME", ".config") / "last", places.farm + "\n")
 
 
+def known_farms() -> list[str]:
+    """Names of the farms this user can dial: joined, or served by a broker of this machine; no private ones.
+
+    What cannot be listed has none.
+    """
+    found: set[str] = set()
+    for variable, default, file in (
+        ("XDG_CONFIG_HOME", ".config", "farm.json"),
+        ("XDG_STATE_HOME", ".local/state", "broker.json"),
+    ):
+        try:
+            names = [entry.name for entry in os.scandir(_base(variable, default)) if entry.is_dir()]
+        except OSError:
+            continue
+        base = _base(variable, default)
+        found |= {name for name in names if _NAME.match(name) and (base / name / file).exists()}
+    return sorted(found, key=lambda name: (name != LOCAL, name.casefold()))
+
+
 def private_farms() -> list[str]:
     """Names of the private farms kept here, newest first."""
     folder = _base("XDG_STATE_HOME", ".local/state") / "private"

@@ -151,12 +151,30 @@ class UpdateOrder(msgspec.Struct, frozen=True, kw_only=True):
     patience_us: int = 1_800_000_000
 
 
+class GpuLoad(msgspec.Struct, frozen=True, array_like=True):
+    """How busy a GPU is: utilisation in percent, temperature in Celsius, memory in use; -1 = not known."""
+
+    percent: int = -1
+    temp_c: int = -1
+    vram_used_mib: int = -1
+
+
 class NodeLoad(msgspec.Struct, frozen=True):
-    """How busy the machine is: CPU in percent of all cores, memory available, disk free, in MiB."""
+    """How busy the machine is.
+
+    Attributes:
+        cpu_percent: CPU in percent of all cores.
+        ram_free_mib: Memory available.
+        disk_free_mib: Disk free.
+        ram_used_mib: Memory that is not available, of the whole machine; -1 = not known.
+        gpus: In the order of ``NodeFacts.gpus``; empty = not known.
+    """
 
     cpu_percent: float = 0.0
     ram_free_mib: int = 0
     disk_free_mib: int = 0
+    ram_used_mib: int = -1
+    gpus: tuple[GpuLoad, ...] = ()
 
 
 class AttemptProgress(msgspec.Struct, frozen=True, array_like=True):

@@ -1,4 +1,4 @@
-"""Messages on the bulk socket: log pieces and previews, each at most 256 KiB.
+"""Messages on the bulk socket: log pieces, previews and figures of frames, each at most 256 KiB.
 
 The bulk socket needs no hello: every message is authorised by the sender's key alone.  An agent may
 write logs and previews of attempts leased to its key; clients may read those of jobs they may see.
@@ -10,6 +10,8 @@ import msgspec
 
 #: Largest piece of data in one message, in bytes.
 PIECE = 256 * 1024
+#: Most units in one ColumnsMsg: what it says of one is at most 26 bytes.
+COLUMN_UNITS = 8192
 
 
 class LogPutMsg(msgspec.Struct, frozen=True, tag="log-put"):
@@ -110,6 +112,50 @@ class PreviewMsg(msgspec.Struct, frozen=True, tag="preview"):
     data: bytes
 
 
+class ColumnsGetMsg(msgspec.Struct, frozen=True, tag="columns-get"):
+    """Asks for figures of a step's units: of all of them page by page, then of those that changed.
+
+    Attributes:
+        since: Number (``ColumnsMsg.seq``) up to which the asker knows all; 0 = nothing.
+        first: With ``since`` 0, where the page begins.
+    """
+
+    id: int
+    job: int
+    step: str
+    since: int = 0
+    first: int = 0
+
+
+class ColumnsMsg(msgspec.Struct, frozen=True, tag="columns"):
+    """Figures of some units of a step, as FrameRow has them, column by column.
+
+    What an attempt cost is told when it has ended: that of one still at work is not in ``cost``.
+
+    Attributes:
+        seq: Everything up to that number is in it; of several pages, the first one's is to be asked from.
+        total: How many units the step has.
+        since: What the figures follow on; not what was asked for = that is too long ago (or never was), and
+            this is the first page of all units.
+        first: The first unit of the page, when ``units`` is empty.
+        count: How many units it tells of.
+        units: Their indices (uint32) when they are not in a row; they differ from each other and ascend.
+        data: Compressed with zlib, little-endian, one array of ``count`` values after another: seconds of
+            the last attempt that finished it (float32, NaN = none did), peak memory of that kind in MiB
+            (int32, -1 = not known), attempts it was leased under (uint16), number of its last node (int32,
+            0 = none), cost in nano-USD (int64).
+    """
+
+    id: int
+    seq: int
+    total: int
+    since: int
+    first: int
+    count: int
+    units: bytes = b""
+    data: bytes = b""
+
+
 class BulkErrorMsg(msgspec.Struct, frozen=True, tag="bulk-error"):
     """The request failed."""
 
@@ -118,8 +164,8 @@ class BulkErrorMsg(msgspec.Struct, frozen=True, tag="bulk-error"):
     reason: str
 
 
-AnyBulkIn = LogPutMsg | LogsPutMsg | PreviewPutMsg | LogGetMsg | PreviewGetMsg
-AnyBulkOut = LogAckMsg | LogsAckMsg | PreviewAckMsg | LogPageMsg | PreviewMsg | BulkErrorMsg
+AnyBulkIn = LogPutMsg | LogsPutMsg | PreviewPutMsg | LogGetMsg | PreviewGetMsg | ColumnsGetMsg
+AnyBulkOut = LogAckMsg | LogsAckMsg | PreviewAckMsg | LogPageMsg | PreviewMsg | ColumnsMsg | BulkErrorMsg
 
 
 class JoinMsg(msgspec.Struct, frozen=True, tag="join"):

@@ -3,6 +3,8 @@
 A request carries an id that its reply repeats.  Replies that fail are ErrorReply.  Subscriptions answer
 with a SnapshotMsg and go on with numbered DeltaMsg; a gap in the numbers means: subscribe again.
 The rows of their answers are in ``farm.protocol.rows`` and named here too.
+
+Long because what may be said on this socket is one list, and a request stands beside its reply.
 """
 
 from __future__ import annotations
@@ -193,6 +195,16 @@ class SpendReq(Request, frozen=True, kw_only=True, tag="spend"):
 
 class StatusReq(Request, frozen=True, kw_only=True, tag="status"):
     """The farm at a glance."""
+
+
+class PingReq(Request, frozen=True, kw_only=True, tag="ping"):
+    """Nothing is asked for: OkReply comes as soon as the broker's turn is stored, however large the farm."""
+
+
+class SeriesReq(Request, frozen=True, kw_only=True, tag="series"):
+    """How the farm went since a moment (microseconds since the epoch), for plots; 0 = as far as is known."""
+
+    since_us: int = 0
 
 
 class WhyReq(Request, frozen=True, kw_only=True, tag="why"):
@@ -402,6 +414,38 @@ class StatusReply(msgspec.Struct, frozen=True, kw_only=True, tag="status-is"):
     alerts: tuple[str, ...] = ()
 
 
+class SeriesReply(msgspec.Struct, frozen=True, kw_only=True, tag="series-is"):
+    """How the farm went: one value a point in every field, oldest first.
+
+    What is longer ago is told more coarsely, by means.  A broker that starts anew begins anew.
+
+    Attributes:
+        now_us: The broker's time.
+        at_us: When.
+        cores, cores_used, gpus, gpus_used: Of nodes in service.
+        queued, running: Frames.
+        nodes: Nodes in service.
+        burn_nano_h: What the farm costs an hour, in nano-USD.
+        done_s, failed_s: Frames that got done, and tries that failed, a second since the point before.
+        projects: Cores in use by project, the largest ones; ``(others)`` is the rest.
+    """
+
+    id: int
+    now_us: int
+    at_us: tuple[int, ...]
+    cores: tuple[float, ...]
+    cores_used: tuple[float, ...]
+    gpus: tuple[float, ...]
+    gpus_used: tuple[float, ...]
+    queued: tuple[float, ...]
+    running: tuple[float, ...]
+    nodes: tuple[float, ...]
+    burn_nano_h: tuple[float, ...]
+    done_s: tuple[float, ...]
+    failed_s: tuple[float, ...]
+    projects: dict[str, tuple[float, ...]] = {}
+
+
 class KeysReply(msgspec.Struct, frozen=True, kw_only=True, tag="keys-are"):
     """Keys, or the token of an invitation."""
 
@@ -474,6 +518,8 @@ AnyRequest = (
     | SubscribeReq
     | ShutdownReq
     | RecordReq
+    | PingReq
+    | SeriesReq
 )
 AnyReply = (
     ErrorReply
@@ -493,6 +539,7 @@ AnyReply = (
     | KeysReply
     | OkReply
     | RecordReply
+    | SeriesReply
     | SnapshotMsg
     | DeltaMsg
 )

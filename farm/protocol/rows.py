@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from farm.model.nodes import GpuLoad
+
 
 class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     """A step as lists show it; ``counts`` has one figure per UnitState value.
@@ -119,7 +121,9 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
 
     ``slots``: most attempts at once, 0 = as many as fit.  ``closed``: why its hours keep it from starting
     work now, "" = they do not.  ``update``: its state in the last roll-out of another version, "" = it was
-    in none.
+    in none.  ``ram_used_mib``: what the machine uses, other programs among it (of a node that is a slice: of
+    the whole machine); -1 = not known.  ``gpu_loads``: in the order of ``gpu_names``, empty = not known;
+    ``gpu_vram_mib``: what each GPU has, 0 = not known.
     """
 
     node: int
@@ -152,6 +156,9 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
     update: str = ""
     update_reason: str = ""
+    ram_used_mib: int = -1
+    gpu_vram_mib: tuple[int, ...] = ()
+    gpu_loads: tuple[GpuLoad, ...] = ()
 
 
 class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from farm import __version__
 from farm.model.errors import (
     FarmUnreachable,
     OvercrankError,
@@ -39,14 +38,17 @@ from farm.protocol.bulk import (
     PIECE,
     AnyBulkOut,
     BulkErrorMsg,
+    ColumnsGetMsg,
+    ColumnsMsg,
     LogGetMsg,
     LogPageMsg,
     PreviewGetMsg,
     PreviewMsg,
 )
 from farm.protocol.codec import Codec, bulk_out_codec, client_codec, encode
-from farm.protocol.common import HelloMsg, RefusedMsg, WelcomeMsg
+from farm.protocol.common import RefusedMsg, WelcomeMsg
 from farm.protocol.session import PeerSession, Phase
+from farm.sdk import talk
 from farm.sdk.link import Link
 from farm.sdk.mirror import Mirror
 
@@ -95,7 +97,7 @@ class Farm:
         self._bulk_codec: Codec[AnyBulkOut] | None = None
         self._clock = clock
         self._pause = pause
-        self._session = PeerSession(client_codec(), _hello)
+        self._session = PeerSession(client_codec(), talk.hello)
         self._greeted_on = -1
         self._greetings = 0
         self._news: deque[Any] = deque()
@@ -293,6 +295,16 @@ class Farm:
         """The farm at a glance."""
         return self._ask(wire.StatusReq, wire.StatusReply)
 
+    def ping(self) -> float:
+        """Seconds until a question that asks for nothing is answered."""
+        begun_s = time.perf_counter()
+        self._ask(wire.PingReq, wire.OkReply)
+        return time.perf_counter() - begun_s
+
+    def series(self, since_us: int = 0) -> wire.SeriesReply:
+        """How the farm went since a moment, for plots; 0 = as far as the broker knows."""
+        return self._ask(wire.SeriesReq, wire.SeriesReply, since_us=since_us)
+
     def keys(self, action: str = "keys-list", **fields: Any) -> wire.KeysReply:
         """Manages keys: ``keys-list``, ``keys-invite``, ``keys-add``, ``keys-revoke``; see ``KeysReq``."""
         return self._ask(wire.KeysReq, wire.KeysReply, repeat=action == "keys-list", action=action, **fields)
@@ -403,6 +415,10 @@ class Farm:
             raise UnknownName(f"there is no preview of that frame of J{job}/{step} yet")
         return answer.data
 
+    def columns(self, job: int, step: str, since: int = 0, first: int = 0) -> ColumnsMsg:
+        """Figures of a step's frames, a page of all of them or what changed; see ``ColumnsGetMsg``."""
+        return self._ask_bulk(lambda id_: ColumnsGetMsg(id_, job, step, since, first), ColumnsMsg)
+
     # -- inside --------------------------------------------------------------------------------------
 
     @property
@@ -443,18 +459,12 @@ class Farm:
                 # A rehello on the very connection we sent on means that the request was not taken.
                 unknown = self._link.connections != sent_on or self._session.gaps != gaps
                 if unknown and not repeat:
-                    raise FarmUnreachable(
-                        f"the connection to {self.place} was lost before the answer came",
-                        hint="whether it was done is not known: look before doing it again",
-                    )
+                    raise talk.outcome_unknown(self.place)
                 self._greet_if_needed(deadline_s)
                 self._send(body, deadline_s)
                 sent_on, gaps = self._link.connections, self._session.gaps
             elif self._clock() >= deadline_s:
-                raise FarmUnreachable(
-                    f"{self.place} gave no answer in {self.timeout_s:g} s",
-                    hint="it may be busy; try again, or with a longer OVERCRANK_TIMEOUT_S",
-                )
+                raise talk.no_answer(self.place, self.timeout_s)
 
     def _greet_if_needed(self, deadline_s: float) -> None:
         while self._stale:
@@ -466,10 +476,7 @@ class Farm:
             while self._phase is Phase.GREETING and self._link.connections == connections:
                 self._receive(self._left(deadline_s))
                 if self._phase is Phase.GREETING and self._clock() >= deadline_s:
-                    raise FarmUnreachable(
-                        f"{self.place} took the connection but did not answer in {self.timeout_s:g} s",
-                        hint="the broker may be busy or stopped; its log says more",
-                    )
+                    raise talk.no_welcome(self.place, self.timeout_s)
 
     def _send(self, body: bytes, deadline_s: float) -> None:
         while not self._link.send(body):
@@ -498,9 +505,9 @@ class Farm:
             if self._session.phase is Phase.OPEN:
                 raise
             # What a broker of another version says may not be understood at all.
-            raise SessionRefused(error.message, hint=error.hint or "use the version of the broker") from error
+            raise talk.not_understood(error) from error
         if self._session.phase is Phase.REFUSED and self._session.refusal is not None:
-            raise _refusal(self._session.refusal)
+            raise talk.refusal(self._session.refusal)
         return [message for message in found if not isinstance(message, (WelcomeMsg, RefusedMsg))]
 
     @property
@@ -529,35 +536,16 @@ class Farm:
             answer = self._bulk.recv(self._left(deadline_s))
             if answer is None:
                 if self._clock() >= deadline_s:
-                    raise FarmUnreachable(
-                        f"the bulk socket of {self.place} gave no answer in {self.timeout_s:g} s"
-                    )
+                    raise talk.no_bulk_answer(self.place, self.timeout_s)
                 continue
             message = codec.decode(answer)
             # An error of number 0 is about the sender (its key is let in no more), not about a request.
             if isinstance(message, BulkErrorMsg) and message.id in (0, self._id):
-                raise _bulk_error(message)
+                raise talk.bulk_error(message)
             if getattr(message, "id", None) != self._id:
                 continue
             if isinstance(message, reply):
                 return message
-
-
-def _hello(oldest: int, newest: int) -> HelloMsg:
-    return HelloMsg(oldest=oldest, newest=newest, software=__version__)
-
-
-def _refusal(error: SessionRefused) -> SessionRefused:
-    # The broker speaks of versions from its own side; this is read on ours.
-    hint = {
-        "the peer is too old: upgrade it": f"this installation ({__version__}) is too old: upgrade it",
-        "this side is too old: upgrade it": "the broker is too old: upgrade it, or use its version here",
-    }.get(error.hint, error.hint)
-    return SessionRefused(error.message, hint=hint)
-
-
-def _bulk_error(message: BulkErrorMsg) -> OvercrankError:
-    return from_wire(message.code, message.reason)
 
 
 def _option_timeout_s(farm: str) -> float:

@@ -101,7 +101,7 @@ def dial(access: Access, address: str, timeout_s: float) -> ClientLink:
             if status.state is LinkState.REFUSED:
                 raise SessionRefused(status.reason, hint=status.hint)
             if waited_s >= timeout_s or (status.state is LinkState.UNREACHABLE and waited_s >= PATIENCE_S):
-                raise _unreachable(access, address, link)
+                raise why_unreachable(access, address, link.error())
             try:
                 link.wait_up(_SLICE_S)
             except FarmUnreachable:
@@ -112,8 +112,8 @@ def dial(access: Access, address: str, timeout_s: float) -> ClientLink:
     return link
 
 
-def _unreachable(access: Access, address: str, link: ClientLink) -> FarmUnreachable:
-    error = link.error()
+def why_unreachable(access: Access, address: str, error: FarmUnreachable) -> FarmUnreachable:
+    """What a link says of its trouble, with what is known of the farm: one of this machine can be started."""
     if access.endpoint.pid and error.message.startswith("nothing answers"):
         return FarmUnreachable(f"no farm answers at {address}", hint=_start(access.farm))
     return error

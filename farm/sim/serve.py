@@ -37,10 +37,12 @@ from farm.protocol.agent import (
     StopMsg,
     VerifiedMsg,
 )
+from farm.protocol.bulk import PIECE, LogPutMsg, PreviewPutMsg
 from farm.protocol.codec import agent_codec, decode_template, encode
 from farm.protocol.common import HelloMsg, WelcomeMsg
 from farm.protocol.session import PeerSession, Phase
 from farm.sdk.client import Farm
+from farm.sim import scenery
 from farm.sim.agent import LOOK_US, PICTURE
 from farm.sim.faults import NEVER_US, Outage, outages, slow_factors
 from farm.sim.scenario import Scenario
@@ -53,13 +55,20 @@ from farm.transport.many import ManyClients
 _FOREIGN_S = 10.0
 #: How often a hello is repeated that got no answer, seconds.
 _AGAIN_S = 2.0
+#: Attempts that get a log and pieces of logs, and frames that get a preview, a second: a large farm must not
+#: be slowed by them.
+_LOGS_S, _PREVIEWS_S = 40.0, 5.0
+#: Longest time between two looks at what the bulk socket answered, seconds.
+_BULK_LOOK_S = 0.25
 _RENDER, _COPY = AttemptKind.RENDER.value, AttemptKind.COPY.value
 
 
 class _Work:
     """An attempt on an agent."""
 
-    __slots__ = ("asking", "began_s", "ends_s", "lease", "template", "ticket", "todo", "unit")
+    __slots__ = (
+        "asking", "began_s", "ends_s", "lease", "log", "ram_mib", "template", "ticket", "todo", "unit",
+    )  # fmt: skip
 
     def __init__(self, lease: LeaseMsg) -> None:
         self.lease = lease
@@ -69,14 +78,57 @@ class _Work:
         self.began_s = self.ends_s = 0.0
         self.asking: dict[int, int] = {}
         self.ticket = 0
+        self.log: _Log | None = None
+        self.ram_mib = scenery.used_mib(lease.resources.ram_mib, lease.attempt)
+
+    def frame(self, unit: int) -> int:
+        """The number of a frame; of a single step its unit."""
+        frames = self.lease.frames
+        return frames[self.lease.units.index(unit)] if frames else unit
+
+    @property
+    def renders(self) -> bool:
+        """Whether pictures come of it."""
+        return self.lease.kind in (_RENDER, _COPY)
+
+
+class _Log:
+    """The log of an attempt: words gather and go to the broker now and then, and at its end."""
+
+    __slots__ = ("_lease", "_place", "_show", "_size", "_template", "_words")
+
+    def __init__(self, show: _Show, place: int, lease: LeaseMsg, template: StepTemplate) -> None:
+        self._show = show
+        self._place = place
+        self._lease = lease
+        self._template = template
+        self._size = 0
+        self._words: list[str] = []
+
+    def say(self, text: str) -> None:
+        """Adds words."""
+        self._words.append(text)
+
+    def send(self, *, end: bool = False) -> None:
+        """Sends what has gathered; nothing waits for it to arrive, and what cannot be sent is sent later."""
+        data = "".join(self._words).encode()[:PIECE]
+        if not (data or end):
+            return
+        lease, template = self._lease, self._template
+        message = LogPutMsg(template.job, template.step, lease.no, lease.attempt, self._size, data, end)
+        if self._show.bulk.send(self._place, encode(message)):
+            self._words.clear()
+            self._size += len(data)
 
 
 class _Agent:
     """One agent on its connection."""
 
-    def __init__(self, show: _Show, number: int, plan: PlannedNode) -> None:
+    def __init__(self, show: _Show, number: int, plan: PlannedNode, place: int) -> None:
         self.show = show
         self.number = number
+        #: Number of its key's connection to the bulk socket.
+        self.place = place
         self.plan = plan
         self.session = PeerSession(agent_codec(), self._hello)
         self.work: dict[int, _Work] = {}
@@ -127,14 +179,23 @@ class _Agent:
         for attempt, work in self.work.items():
             length_s = max(1e-6, work.ends_s - work.began_s)
             part = min(1.0, max(0.0, (now_s - work.began_s) / length_s))
-            found.append(AttemptProgress(attempt, work.unit, part if work.unit >= 0 else 0.0))
+            found.append(AttemptProgress(attempt, work.unit, part if work.unit >= 0 else 0.0, work.ram_mib))
+            if work.log is not None and self.show.pieces.take(now_s):
+                if work.unit >= 0 and 0.0 < part < 1.0:
+                    frame, samples = work.frame(work.unit), int(128 * part)
+                    work.log.say(scenery.log_frame(frame, samples, work.ram_mib, _stamp()))
+                work.log.send()
         return tuple(found)
 
     def _load(self) -> NodeLoad:
-        total = self.plan.facts.total
+        facts, seed, index = self.plan.facts, self.show.seed, self.plan.index
+        total = facts.total
         held = sum(work.lease.resources.cores for work in self.work.values())
-        ram_mib = sum(work.lease.resources.ram_mib for work in self.work.values())
-        return NodeLoad(100.0 * held / total.cores, max(0, total.ram_mib - ram_mib), 100_000)
+        ram_mib = min(total.ram_mib, total.ram_mib // 25 + sum(work.ram_mib for work in self.work.values()))
+        cpu_percent = 100.0 * held / total.cores * (0.85 + 0.15 * scenery.chance(seed, index, self._beats))
+        busy = {gpu: work.lease.resources.vram_mib for work in self.work.values() for gpu in work.lease.gpus}
+        gpus = scenery.gpu_loads(facts.gpus, busy, seed, index, self._beats)
+        return NodeLoad(cpu_percent, total.ram_mib - ram_mib, 100_000, ram_mib, gpus)
 
     def _say(self, body: bytes) -> bool:
         return self.show.clients.send(self.number, body)
@@ -181,11 +242,40 @@ class _Agent:
         for lease in batch.leases:
             if lease.attempt not in self.work:
                 work = self.work[lease.attempt] = _Work(lease)
+                self._open_log(work, now_s)
                 self._start(work, now_s)
         for grant in batch.grants:
             self._grant(grant)
         for stop in batch.stops:
             self._stop(stop, now_s)
+
+    # -- what it shows --
+
+    def _open_log(self, work: _Work, now_s: float) -> None:
+        if not (work.renders and self.show.logs.take(now_s)):
+            return
+        template, lease = work.template, work.lease
+        work.log = _Log(self.show, self.place, lease, template)
+        address = f"J{template.job}/{template.step}@{lease.no}"
+        work.log.say(scenery.log_head(address, self.plan.facts.name, template.renderer, _stamp()))
+
+    def _tell(self, work: _Work, report: UnitReport) -> None:
+        """Says in the log what became of a frame, and shows it."""
+        unit, frame, template = report.unit, work.frame(report.unit), work.template
+        if report.outcome == FAILED:
+            if work.log is not None:
+                work.log.say(scenery.log_failed(frame, report.reason, _stamp(), template.job, unit))
+        elif report.outcome == DONE:
+            took_s = report.elapsed_us / 1e6
+            if work.log is not None:
+                files = tuple(file.path for file in report.files)
+                work.log.say(scenery.log_done(frame, took_s, report.ram_mib, files, _stamp()))
+            if work.renders and template.outputs and self.show.previews.take(time.monotonic()):
+                lease, units = work.lease, len(self.show.times(template).frame_s)
+                data = scenery.picture(template.job, template.step, frame, unit / max(1, units), lease.no)
+                message = PreviewPutMsg(template.job, template.step, lease.no, lease.attempt, unit, data)
+                if data:
+                    self.show.bulk.send(self.place, encode(message))
 
     # -- work --
 
@@ -226,7 +316,10 @@ class _Agent:
         elif kind == AttemptKind.ADOPT:
             self._settle(work, UnitReport(unit, FAILED, "output", "the kept file is gone", took_us))
         elif kind == _RENDER and self.trouble.random() < self.show.frame_failure:
-            self._settle(work, UnitReport(unit, FAILED, "renderer", "the renderer crashed", took_us))
+            self._settle(
+                work,
+                UnitReport(unit, FAILED, "renderer", "the renderer crashed", took_us, (), "", work.ram_mib),
+            )
         elif work.lease.ask:
             work.asking[unit] = took_us
             self._ask(work, unit)
@@ -253,7 +346,7 @@ class _Agent:
             FileFacts(output.pattern, 1, "00" * 32, index, None if output.kind == "movie" else PICTURE)
             for index, output in enumerate(work.template.outputs)
         )
-        return UnitReport(unit, DONE, "", "", took_us, files)
+        return UnitReport(unit, DONE, "", "", took_us, files, "", work.ram_mib if work.renders else 0)
 
     def _stop(self, stop: StopMsg, now_s: float) -> None:
         work = self.work.get(stop.attempt)
@@ -286,8 +379,12 @@ class _Agent:
 
     def _settle(self, work: _Work, *units: UnitReport) -> None:
         over = work.unit < 0 and not work.todo and not work.asking
+        for unit in units:
+            self._tell(work, unit)
         if over:
             self.work.pop(work.lease.attempt, None)
+            if work.log is not None:
+                work.log.send(end=True)
         if not (units or over):
             return
         self._reports += 1
@@ -324,9 +421,15 @@ class _Agent:
 class _Show:
     """The running farm: agents, what is due, and the clock."""
 
-    def __init__(self, scenario: Scenario, clients: ManyClients, speed: float, seed: int) -> None:
+    def __init__(
+        self, scenario: Scenario, clients: ManyClients, bulk: ManyClients, speed: float, seed: int
+    ) -> None:
         self.scenario = scenario
         self.clients = clients
+        self.bulk = bulk
+        self.logs = scenery.Allowance(_LOGS_S, 4 * _LOGS_S)
+        self.pieces = scenery.Allowance(_LOGS_S, 4 * _LOGS_S)
+        self.previews = scenery.Allowance(_PREVIEWS_S, 4 * _PREVIEWS_S)
         self.speed = speed
         self.seed = seed
         self.frame_failure = scenario.faults.frame_failure
@@ -363,6 +466,11 @@ class _Show:
             _, _, action, args = heappop(self._due)
             action(*args)
         return self._due[0][0] - now_s if self._due else 1.0
+
+
+def _stamp() -> str:
+    """The time of day, as logs begin their lines."""
+    return time.strftime("%H:%M:%S")
 
 
 def check_servable(scenario: Scenario) -> None:
@@ -415,9 +523,15 @@ def serve(
     if scenario.policy != Policy():
         farm.set_policy(whole=msgspec.json.encode(scenario.policy), reason="of the scenario")
     keys = [pairs[node.pool, node.site] for node in nodes]
-    with ManyClients(endpoint.control, endpoint.public, keys) as clients:
-        show = _Show(scenario, clients, speed, scenario.seed)
-        agents = [_Agent(show, number, node) for number, node in enumerate(nodes)]
+    places = {place: number for number, place in enumerate(pairs)}
+    with (
+        ManyClients(endpoint.control, endpoint.public, keys) as clients,
+        ManyClients(endpoint.bulk, endpoint.public, list(pairs.values())) as bulk,
+    ):
+        show = _Show(scenario, clients, bulk, speed, scenario.seed)
+        agents = [
+            _Agent(show, number, node, places[node.pool, node.site]) for number, node in enumerate(nodes)
+        ]
         for agent in agents:
             show.at_virtual(agent.plan.join_us, _rise, agent)
         for job in jobs:
@@ -446,8 +560,12 @@ def _loop(
     show: _Show, agents: list[_Agent], stop: threading.Event, on_turn: Callable[[], None] | None
 ) -> None:
     turn, next_beat_s = 0, time.monotonic()
+    look_s = 0.0
     while not stop.is_set():
         now_s = time.monotonic()
+        if now_s >= look_s:
+            look_s = now_s + _BULK_LOOK_S
+            show.bulk.wait(0.0)  # what the broker says of logs and pictures changes nothing here
         wait_s = show.run_due(now_s)
         while next_beat_s <= now_s:
             agents[turn % len(agents)].tend(now_s)

@@ -10,9 +10,9 @@ come first.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from farm.core.rows import LeaseRow
 from farm.storage.journal import EVERY_UNIT, TOLD, Told, concerning, decode_rows, reach
@@ -23,6 +23,20 @@ PAGE = 64
 #: A number after that of every row.
 _AFTER_ALL = 2**63 - 1
 _SEQ = attrgetter("seq")
+
+
+class Following(NamedTuple):
+    """What is told of steps after some row.
+
+    Attributes:
+        rows: By step, in order of ``seq``; those that are known already may be among them.
+        read_to: Number of the last row that was looked at in the journal, 0 = none was.
+        more: There may be more.
+    """
+
+    rows: dict[int, list[Told]]
+    read_to: int
+    more: bool
 
 
 class HistoryReader(ABC):
@@ -115,6 +129,54 @@ class HistoryReader(ABC):
                 found += _leases(rows)
         found.sort(key=_SEQ)
         return found[-limit:]
+
+    # -- following a step --
+
+    def step_named(self, job_id: int, name: str) -> tuple[int, int] | None:
+        """Number of a step and how many units it was submitted with, None when there is none."""
+        found = self._query("SELECT id, units FROM steps WHERE job_id = ? AND name = ?", (job_id, name))
+        return (int(found[0][0]), int(found[0][1])) if found else None
+
+    def segments_after(self, step_id: int, seq: int, most: int) -> list[tuple[int, list[Told]]]:
+        """The next segments of a step, each with the number of its last row.
+
+        Args:
+            step_id: Which step.
+            seq: Rows up to that number are known.
+            most: How many segments at once.
+        """
+        sql = f"SELECT id, blob FROM segments WHERE step_id = ? AND id > ? ORDER BY id LIMIT {int(most)}"
+        return [
+            (number, _told([self._decode_segment(number, blob)]))
+            for number, blob in self._query(sql, (step_id, seq))
+        ]
+
+    def told_after(self, known: Mapping[int, int]) -> Following:
+        """What is told of some steps next, in segments and in the journal.
+
+        One statement, so that nothing moves from one to the other in between.
+
+        Args:
+            known: Up to which row each step is known; no more than one.
+        """
+        tests = " OR ".join(["(step_id = ? AND id > ?)"] * len(known))
+        sql = (
+            f"SELECT 0 AS part, id, id AS last, step_id, blob FROM segments WHERE {tests} UNION ALL "
+            "SELECT * FROM (SELECT 1 AS part, id, seq_last AS last, 0 AS step_id, blob FROM journal"
+            f" WHERE id > ? ORDER BY id LIMIT {PAGE}) AS later ORDER BY 1, 2"
+        )
+        values = [value for pair in known.items() for value in pair]
+        rows: dict[int, list[Told]] = {step_id: [] for step_id in known}
+        read_to, entries = 0, 0
+        for part, number, last, step_id, blob in self._query(sql, (*values, min(known.values()))):
+            if not part:
+                rows[step_id] += _told([self._decode_segment(number, blob)])
+                continue
+            entries, read_to = entries + 1, last
+            for row in decode_rows(blob, self._entry(number)):
+                if type(row) in TOLD and row.step_id in rows:
+                    rows[row.step_id].append(row)
+        return Following(rows, read_to, entries == PAGE)
 
     # -- where the answers are --
 

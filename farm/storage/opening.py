@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from farm.model.errors import StorageError
 
 if TYPE_CHECKING:
-    from farm.broker.ports import Store
+    from farm.broker.ports import Past, Store
 
 #: How addresses of a PostgreSQL database begin.
 POSTGRES = ("postgresql", "postgres")
@@ -51,3 +51,22 @@ def open_store(database: str, path: Path) -> Store:
     from farm.storage.sqlite import SqliteStore
 
     return SqliteStore(path)
+
+
+def open_follower(database: str, path: Path) -> Past:
+    """A second connection to the database of a broker that runs, for one of its other threads: it only reads.
+
+    Args:
+        database: The option: "" = the farm's own file.
+        path: That file.
+
+    Raises:
+        StorageError: It cannot be read.
+    """
+    if is_server(database):
+        from farm.storage.postgres import PostgresFollower
+
+        return PostgresFollower(database)
+    from farm.storage.sqlite import SqliteFollower
+
+    return SqliteFollower(path)

@@ -214,6 +214,19 @@ class PostgresReader(PostgresStore):
         self._refuse(StorageError(f"{self.label} was opened for reading"))
 
 
+class PostgresFollower(PostgresStore):
+    """The database of a broker that runs, read by another of its threads, statement by statement."""
+
+    def _take_lock(self, wait_s: float) -> None:
+        """The broker has it."""
+
+    def _bring_up_to_date(self) -> None:
+        self._opened().execute("SET default_transaction_read_only = on")
+
+    def _write(self, work: Iterable[Work]) -> None:
+        self._refuse(StorageError(f"{self.label} was opened for reading"))
+
+
 def connect(url: str, connect_s: int = 10) -> psycopg.Connection[Any]:
     """A connection that notices a dead server."""
     return driver().connect(  # type: ignore[no-any-return]

@@ -129,6 +129,13 @@ class SqliteReader(ConnectedStore):
                     lock.release()
 
 
+class SqliteFollower(SqliteReader):
+    """The file of a broker that runs, read by another of its threads, statement by statement."""
+
+    def _tidy(self) -> None:
+        """Leaves everything to the broker."""
+
+
 class SqliteStore(ConnectedStore):
     """A ``farm.broker.ports.Store`` in a file.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +12,20 @@ import pytest
 
 from farm.broker import bulk
 from farm.broker.bulk import NOT_LEASED, BulkThread
-from farm.protocol.bulk import LogAckMsg, LogGetMsg, LogPageMsg, LogPutMsg, LogsAckMsg, LogsPutMsg, ShortLog
+from farm.protocol.bulk import (
+    BulkErrorMsg,
+    ColumnsGetMsg,
+    LogAckMsg,
+    LogGetMsg,
+    LogPageMsg,
+    LogPutMsg,
+    LogsAckMsg,
+    LogsPutMsg,
+    ShortLog,
+)
 from farm.protocol.codec import bulk_out_codec, encode
 from farm.storage.logs import LogStore
+from tests.support.core_rig import Rig, step
 
 OURS, THEIRS, USER = "o" * 40, "t" * 40, "u" * 40
 
@@ -35,8 +47,18 @@ class Desk:
         keys = {(1, "beauty", no): OURS if no < 100 else THEIRS for no in range(1, 200)}
         book = SimpleNamespace(key_of=lambda job, step, no: keys.get((job, step, no)))
         self.thread = BulkThread(
-            cast("Any", None), cast("Any", keyring), cast("Any", book), self.logs, cast("Any", None)
+            cast("Any", None),
+            cast("Any", keyring),
+            cast("Any", book),
+            self.logs,
+            cast("Any", None),
+            self._open_past,
         )
+
+        self.farm = Rig()
+
+    def _open_past(self) -> Any:
+        return self.farm.store
 
     def send(self, key: str, message: object) -> object | None:
         """Takes a message; returns what is answered at once."""
@@ -49,6 +71,7 @@ class Desk:
         return answers
 
     def close(self) -> None:
+        self.thread._columns.stop()
         self.logs.close()
         self.thread._waker.close()
 
@@ -58,6 +81,25 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     made = Desk(tmp_path / "logs", monkeypatch)
     yield made
     made.close()
+
+
+def test_figures_are_worked_out_elsewhere_and_sent_when_they_are_there(desk: Desk) -> None:
+    desk.farm.submit(step())
+    ready = threading.Event()
+    desk.thread._waker.wake = ready.set  # type: ignore[method-assign]
+    assert desk.send(USER, ColumnsGetMsg(5, 1, "beauty")) is None
+    assert ready.wait(30)
+    ((peer, answer),) = desk.thread._ready
+    assert (peer, answer.id, answer.total) == (b"u", 5, 4)  # type: ignore[attr-defined]
+
+
+def test_figures_are_not_for_agents_nor_of_no_step(desk: Desk) -> None:
+    denied = desk.send(OURS, ColumnsGetMsg(5, 1, "beauty"))
+    assert denied == BulkErrorMsg(5, "peer", "an agent's key reads no logs, previews or figures")
+    assert desk.send(USER, ColumnsGetMsg(6, 0, "beauty")) == BulkErrorMsg(6, "peer", "that is no step")
+    unknown = desk.send("x" * 40, ColumnsGetMsg(7, 1, "beauty"))
+    assert isinstance(unknown, BulkErrorMsg)
+    assert unknown.code == "denied"
 
 
 def short(no: int, data: bytes = b"words\n", step: str = "beauty", job: int = 1) -> ShortLog:

@@ -164,6 +164,9 @@ NODE_ROW = {
     "disabled": True,
     "update": "failed",
     "update_reason": "no disk left",
+    "ram_used_mib": 70000,
+    "gpu_vram_mib": [24564],
+    "gpu_loads": [[97, 71, 20000]],
 }
 FRAME_ROW = {
     "unit": 16,
@@ -299,7 +302,13 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
             "held": [7, 8],
             "got": 4,
             "progress": [[7, 16, 0.5, 900]],
-            "load": {"cpu_percent": 99.5, "ram_free_mib": 100, "disk_free_mib": 5},
+            "load": {
+                "cpu_percent": 99.5,
+                "ram_free_mib": 100,
+                "disk_free_mib": 5,
+                "ram_used_mib": 900,
+                "gpus": [[97, 71, 20000], [-1, -1, -1]],
+            },
         },
     ),
     "report": (
@@ -423,6 +432,8 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     "subscribe": ("broker", {"type": "subscribe", "id": 13, "topics": ["jobs", "job:12"]}),
     "shutdown": ("broker", {"type": "shutdown", "id": 14, "reason": "night"}),
     "record": ("broker", {"type": "record", "id": 15, "action": "start", "name": "night"}),
+    "ping": ("broker", {"type": "ping", "id": 19}),
+    "series": ("broker", {"type": "series", "id": 20, "since_us": 1767225600000000}),
     # Broker to client.
     "error": (
         "client",
@@ -527,6 +538,26 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
             ],
         },
     ),
+    "series-is": (
+        "client",
+        {
+            "type": "series-is",
+            "id": 20,
+            "now_us": 1767225610000000,
+            "at_us": [1767225600000000],
+            "cores": [64.0],
+            "cores_used": [48.5],
+            "gpus": [2.0],
+            "gpus_used": [1.0],
+            "queued": [900.0],
+            "running": [12.0],
+            "nodes": [3.0],
+            "burn_nano_h": [2500000000.0],
+            "done_s": [0.25],
+            "failed_s": [0.0],
+            "projects": {"film": [40.0], "(others)": [8.5]},
+        },
+    ),
     "snapshot": (
         "client",
         {
@@ -604,6 +635,24 @@ SAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "preview-get": ("bulk-in", {"type": "preview-get", "id": 2, "job": 12, "step": "beauty", "unit": 16}),
     "preview": ("bulk-out", {"type": "preview", "id": 2, "data": b"\xff\xd8"}),
+    "columns-get": (
+        "bulk-in",
+        {"type": "columns-get", "id": 3, "job": 12, "step": "beauty", "since": 900, "first": 0},
+    ),
+    "columns": (
+        "bulk-out",
+        {
+            "type": "columns",
+            "id": 3,
+            "seq": 950,
+            "total": 100,
+            "since": 900,
+            "first": 0,
+            "count": 1,
+            "units": b"\x10\x00\x00\x00",
+            "data": b"x\x01",
+        },
+    ),
     "bulk-error": (
         "bulk-out",
         {"type": "bulk-error", "id": 1, "code": "unknown", "reason": "there is no log"},

@@ -18,6 +18,7 @@ from farm.core.checkpoint import BEFORE_ALL
 from farm.core.rows import AnyRow, DeleteRow, JobRow, LeaseRow, SeenRow, StepRow
 from farm.model.errors import StorageError
 from farm.storage import sql
+from farm.storage.histories import PAGE
 from farm.storage.sql import SqlStore, Work
 from tests.unit.storage.conformance import Opens, concerning, regroup, replayed, saved, told
 from tests.unit.storage.samples import Writer
@@ -63,6 +64,9 @@ class Model:
         self.cleared: set[int] = set()
         self.mapped: set[int] = set()
         self.settled = BEFORE_ALL
+        #: What somebody knows who follows the steps: up to which row, and all that was told.
+        self.read_to: dict[int, int] = {}
+        self.followed: dict[int, list[Any]] = {}
         self.new_job()
 
     def commit(self, *rows: AnyRow) -> None:
@@ -133,12 +137,40 @@ class Model:
                 self.store.compact(1 + at)
         self.reopen()
 
+    def follow(self) -> None:
+        """Somebody who follows all steps reads on, some of it in segments, the rest together."""
+        store = self.store
+        assert isinstance(store, SqlStore)
+        for step in self.steps():
+            self.read_to.setdefault(step, 0)
+            while found := store.segments_after(step, self.read_to[step], 1):
+                ((self.read_to[step], rows),) = found
+                self._hear(step, rows)
+        known = {step: self.read_to[step] for step in self.steps()}
+        more = True
+        while more:
+            told_now = store.told_after(known)
+            for step, rows in told_now.rows.items():
+                self._hear(step, rows)
+                known[step] = self.read_to[step] = max(known[step], told_now.read_to, *self._seqs(step))
+            more = told_now.more
+
+    def _hear(self, step: int, rows: Iterable[Any]) -> None:
+        heard = self.followed.setdefault(step, [])
+        last = max(self._seqs(step))
+        heard += [row for row in rows if row.seq > last]
+
+    def _seqs(self, step: int) -> list[int]:
+        return [0, *(row.seq for row in self.followed.get(step, [])[-1:])]
+
     # -- what must hold --
 
     def check(self) -> None:
         store, live = self.store, self.steps()
+        self.follow()
         for step in live:
             rows = told(self.rows, step)
+            assert self.followed.get(step, []) == rows
             assert store.step_history(step, None) == rows
             for low, high in ((0, 0), (2, 4), (7, 9), (12, 90)):
                 assert store.step_history(step, (low, high)) == concerning(rows, low, high)
@@ -209,7 +241,7 @@ class CompactionConformance:
             st.tuples(st.just("checkpoint")),
             st.tuples(st.just("compact"), st.sampled_from([1, 5, 17, 1_000])),
             st.tuples(st.sampled_from(["delete", "fall"]), st.integers(0, 9)),
-            st.tuples(st.sampled_from(["new_job", "reopen", "check"])),
+            st.tuples(st.sampled_from(["new_job", "reopen", "check", "follow"])),
         )
 
         @settings(max_examples=40, deadline=None)
@@ -229,6 +261,35 @@ class CompactionConformance:
                 model.store.close()
 
         holds()
+
+    def test_a_step_is_found_by_its_name(self, opens: Opens) -> None:
+        w = Writer()
+        store = opens()
+        store.commit([*w.ground(), w.job(2), w.step(5, 2, "depth", 77)])
+        assert isinstance(store, SqlStore)
+        assert store.step_named(2, "depth") == (5, 77)
+        assert store.step_named(1, "depth") is store.step_named(9, "beauty") is None
+        store.close()
+
+    def test_a_long_journal_is_followed_page_by_page(self, opens: Opens) -> None:
+        w = Writer()
+        store = opens()
+        assert isinstance(store, SqlStore)
+        store.commit(w.ground())
+        written: list[AnyRow] = []
+        for _ in range(2 * PAGE + 1):
+            rows = w.batch(1)
+            written += rows
+            store.commit(rows)
+        heard: list[Any] = []
+        read_to, more = 0, True
+        while more:
+            told_now = store.told_after({1: read_to})
+            heard += told_now.rows[1]
+            read_to, more = told_now.read_to, told_now.more
+        assert heard == told(written)
+        assert store.told_after({1: read_to}) == ({1: []}, 0, False)
+        store.close()
 
     def test_a_checkpoint_regroups_nothing_and_splits_what_it_divides(self, opens: Opens) -> None:
         w = Writer()

@@ -301,6 +301,25 @@ def test_databases_no_farm_can_use_are_refused_by_name(tmp_path: Path, database:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_follower_sees_what_is_committed_and_changes_nothing(url: str, tmp_path: Path) -> None:
+    w = Writer()
+    with PostgresStore(url) as store:
+        store.commit(w.ground())
+        follower = opening.open_follower(url, tmp_path)
+        assert follower.step_named(1, "beauty") == (1, 1000)
+        lease = w.lease()
+        store.commit([lease])
+        assert follower.told_after({1: 0}).rows == {1: [lease]}
+        later = w.lease()
+        store.commit([later, w.checkpoint()])
+        store.compact(1000)
+        assert list(follower.segments_after(1, 0, 9))[-1][1][-1] == later
+        assert isinstance(follower, PostgresStore)
+        with pytest.raises(StorageError, match="opened for reading"):
+            follower.commit([w.lease()])
+        follower.close()
+
+
 def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StorageError, match="needs the driver psycopg") as caught:

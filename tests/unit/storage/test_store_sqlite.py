@@ -18,7 +18,8 @@ import pytest
 from farm.broker.ports import Store
 from farm.model.errors import StorageError
 from farm.storage import ground, histories, sql
-from farm.storage.sqlite import SqliteStore
+from farm.storage.opening import open_follower
+from farm.storage.sqlite import SqliteFollower, SqliteStore
 from tests.unit.storage.conformance import Opens, StoreConformance
 from tests.unit.storage.conformance_compaction import CompactionConformance, Worlds
 from tests.unit.storage.samples import Writer
@@ -420,3 +421,23 @@ def test_refusals_leave_no_descriptor_and_no_lock_behind(tmp_path: Path, databas
         with pytest.raises(StorageError):
             SqliteStore(database)
     assert descriptors() == before
+
+
+def test_a_follower_leaves_the_log_to_the_broker(tmp_path: Path) -> None:
+    path, w = tmp_path / "farm.db", Writer()
+    with SqliteStore(path) as store:
+        store.commit(w.ground())
+        follower = open_follower("", path)
+        assert follower.step_named(1, "beauty") == (1, 1000)
+        follower.close()
+        follower.close()
+        lease = w.lease()
+        store.commit([lease])
+        again = open_follower("", path)
+        assert again.told_after({1: 0}).rows == {1: [lease]}
+        assert isinstance(again, SqliteFollower)
+        with pytest.raises(StorageError, match="opened for reading"):
+            again.commit([w.lease()])
+        again.close()
+    with pytest.raises(StorageError, match="there is no database"):
+        open_follower("", tmp_path / "none.db")
