@@ -1,4 +1,4 @@
-"""The window's end of the connection: a mailbox emptied ten times a second into the store.
+"""The window's end of the connection: a mailbox emptied ten times a second into the store, answers at once.
 
 What belongs here: asking with answers that find their way back, what is followed, and telling everybody what
 changed.  What may not: sockets (a ``Port`` has them), and how anything is shown.
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 import shiboken6
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, QTimer, Signal, Slot
 
 from client_gui.net.port import (
     Answer,
@@ -31,6 +31,7 @@ from client_gui.net.port import (
     Port,
     Resync,
     Standing,
+    Wakes,
     Welcomed,
 )
 from client_gui.store.farmstore import FarmChange, FarmStore, Link
@@ -76,8 +77,13 @@ class FarmClient(QObject):
     stood = Signal()
     #: A session was opened (again): role, user and farm may be others.
     welcomed = Signal()
+    #: Another farm than before answers: its jobs and nodes have the same numbers and are others.  The store
+    #: is empty, and whatever number was kept (what is looked at, what can be undone) is to be forgotten.
+    moved = Signal()
     #: The error of a request that had no ``failed`` of its own.
     failed = Signal(object)
+    #: Something that should not wait lies in the mailbox; given by the sockets' thread.
+    _mail = Signal()
 
     def __init__(
         self,
@@ -102,6 +108,11 @@ class FarmClient(QObject):
         self._timer = QTimer(self)
         self._timer.setInterval(EVERY_MS)
         self._timer.timeout.connect(self.drain)
+        self._farm_id = ""
+        self._mail.connect(self._take_all, Qt.ConnectionType.QueuedConnection)
+        # A port that can tell when an answer came need not be asked: it is there before the next tick.
+        if isinstance(port, Wakes):
+            port.listen(self._mail.emit)
 
     # -- life --
 
@@ -245,9 +256,14 @@ class FarmClient(QObject):
 
     def drain(self) -> None:
         """Takes what has come: answers at once, the state of the farm as far as there is time."""
+        self._take_all()
+        self._feed()
+
+    @Slot()
+    def _take_all(self) -> None:
+        """Empties the mailbox; news of the farm wait for the next tick, so that they are shown together."""
         for message in self._port.take():
             self._take(message)
-        self._feed()
 
     def _take(self, message: Incoming) -> None:
         match message:
@@ -260,21 +276,50 @@ class FarmClient(QObject):
                 self.stood.emit()
             case Standing():
                 self.standing = message
+                if message.link is not Link.LIVE:
+                    # Of the session that has ended: the next one begins with the whole state.
+                    self._news.clear()
+                    self._slices = None
                 retry_us = None
                 if message.retry_in_s is not None:
                     retry_us = self.now_us() + int(message.retry_in_s * 1e6)
                 self.store.connection(message.link, message.trouble, retry_us)
                 self.stood.emit()
             case Welcomed():
-                self.welcome, self.farm, self.place = message.welcome, message.farm, message.place
-                self.store.heard(self.now_us())
-                self.welcomed.emit()
-                self.stood.emit()
+                self._welcome(message)
+
+    def _welcome(self, message: Welcomed) -> None:
+        identity = message.farm_id or message.farm
+        moved = self.welcome is not None and identity != self._farm_id
+        self._farm_id = identity
+        self.welcome, self.farm, self.place = message.welcome, message.farm, message.place
+        if moved:
+            self._forget_farm()
+        self.store.heard(self.now_us())
+        self.welcomed.emit()
+        if moved:
+            self.moved.emit()
+        self.stood.emit()
+
+    def _forget_farm(self) -> None:
+        """Empties the store: what is in it is of another farm."""
+        store = self.store
+        before = store.topics()
+        everything = ("jobs", "nodes", *(topic for topic in before if topic.startswith("job:")))
+        stands = store.link, store.trouble, store.retry_at_us
+        change = store.snapshot(SnapshotMsg(id=0, n=0), 0, everything)
+        store.connection(*stands)
+        store.n = None
+        self._lookers = {who: (lists, frozenset()) for who, (lists, _) in self._lookers.items()}
+        self._tell(change)
+        if store.topics() != before:
+            self._port.post(Follow(store.topics()))
 
     def _answer(self, answer: Answer) -> None:
         waiting = self._waiting.pop(answer.number, None)
         if answer.error is None:
-            self.store.heard(self.now_us(), answer.took_us or None)
+            # How long it took says how much was asked; the round trip is that of a question about nothing.
+            self.store.heard(self.now_us())
         if waiting is None or not shiboken6.isValid(waiting.owner):
             return
         error = answer.error

@@ -6,8 +6,9 @@ sockets.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -129,11 +130,13 @@ class Welcomed:
         welcome: What the broker said of itself and of this key.
         farm: The name the farm is kept under here.
         place: Where its broker is.
+        farm_id: The farm's random id: another one is another farm, whatever its name.
     """
 
     welcome: WelcomeMsg
     farm: str = ""
     place: str = ""
+    farm_id: str = ""
     notes: tuple[str, ...] = field(default=())
 
 
@@ -157,4 +160,13 @@ class Port(Protocol):
 
     def stop(self, wait_s: float = 3.0) -> bool:
         """Ends; whether it did within the wait.  May be called twice."""
+        ...
+
+
+@runtime_checkable
+class Wakes(Protocol):
+    """A port that tells when something came that should not wait for the next tick of the window."""
+
+    def listen(self, on_mail: Callable[[], None]) -> None:
+        """Has somebody called, from any thread, once until the mailbox is taken."""
         ...

@@ -1,0 +1,400 @@
+"""Programs the client starts on this machine: a farm of one's own, and the demo.
+
+What belongs here: starting the command line's verbs, what they say, ending them in order.  What may not:
+widgets, and what those verbs do.
+
+They are processes and not imports: a farm must not stand still because a window does, and the other way
+round.  A farm that is not to be kept hangs on this process by its standard input, as ``--leash`` wants it:
+whatever becomes of the window, even a kill, the farm ends with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from PySide6.QtCore import QCoreApplication, QObject, QProcess, QProcessEnvironment, QTimer, Signal
+
+from farm.config.places import LOCAL, Places, make_private_folder, private_farms, read_endpoint
+from farm.model.errors import OvercrankError
+
+#: How long a program may take to end once asked, and when told.
+ASKED_MS: Final = 8000
+TOLD_MS: Final = 2000
+#: How long a farm may take to serve.
+SERVE_MS: Final = 60_000
+#: How often it is looked whether it does.
+_LOOK_MS: Final = 200
+#: Most of a line shown.
+_LINE_MOST: Final = 400
+
+
+class State(StrEnum):
+    """How far it is."""
+
+    IDLE = "idle"
+    STARTING = "starting"
+    SERVING = "serving"
+    ENDING = "ending"
+
+
+class Program(QObject):
+    """One run of ``farm VERB ...``.
+
+    Args:
+        arguments: After ``farm``.
+        leash: Whether its standard input stays open as long as it may live.
+    """
+
+    #: A line it wrote.
+    said = Signal(str)
+    #: It ended: its exit code; -1 when it could not be started or was killed.
+    ended = Signal(int)
+
+    def __init__(self, arguments: Sequence[str], *, leash: bool, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._rest = b""
+        self._process = QProcess(self)
+        self._process.setProgram(sys.executable)
+        self._process.setArguments(["-m", "farm", *arguments])
+        self._process.setProcessEnvironment(_environment())
+        self._process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
+        if not leash:
+            self._process.setStandardInputFile(QProcess.nullDevice())
+        self._process.readyReadStandardOutput.connect(self._read)
+        self._process.finished.connect(self._finished)
+        self._process.errorOccurred.connect(self._failed)
+        self._told = QTimer(self)
+        self._told.setSingleShot(True)
+        self._told.timeout.connect(self._tell)
+
+    @property
+    def running(self) -> bool:
+        """Whether it lives."""
+        return self._process.state() is not QProcess.ProcessState.NotRunning
+
+    def start(self) -> None:
+        """Starts it."""
+        self._process.start()
+
+    def stop(self) -> None:
+        """Asks it to end; ``ended`` tells when it has.  One that does not is told, then killed."""
+        if self.running and not self._told.isActive():
+            self._process.closeWriteChannel()
+            self._process.terminate()
+            self._told.start(ASKED_MS)
+
+    def finish(self) -> None:
+        """Ends it and waits until it has, for when the client itself ends."""
+        if not self.running:
+            return
+        self.stop()
+        if not self._process.waitForFinished(ASKED_MS):
+            self._process.kill()
+            self._process.waitForFinished(TOLD_MS)
+
+    def _tell(self) -> None:
+        if self.running:
+            self._process.kill()
+
+    def _read(self) -> None:
+        data = self._rest + self._process.readAllStandardOutput().data()
+        *lines, self._rest = data.split(b"\n")
+        for line in lines:
+            # A bar that redraws itself writes many states of one line: the last counts.
+            text = line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace").rstrip()
+            if text:
+                self.said.emit(
+                    "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_LINE_MOST])
+                )
+
+    def _finished(self, code: int, status: QProcess.ExitStatus) -> None:
+        self._told.stop()
+        self._read()
+        if self._rest:
+            self.said.emit(self._rest.decode("utf-8", "replace")[:_LINE_MOST])
+            self._rest = b""
+        self.ended.emit(code if status is QProcess.ExitStatus.NormalExit else -1)
+
+    def _failed(self, error: QProcess.ProcessError) -> None:
+        if error is QProcess.ProcessError.FailedToStart:
+            self.said.emit(f"{sys.executable} cannot be started: {self._process.errorString()}")
+            self.ended.emit(-1)
+
+
+class LocalFarm(QObject):
+    """The farm of this machine, started for somebody who has none: a broker and an agent.
+
+    Attributes:
+        farm: Its name.
+        kept: Whether it goes on when the client ends.
+        state: How far it is.
+        trouble: Why it ended, "" when it was asked to.
+    """
+
+    #: A line of one of its programs.
+    said = Signal(str)
+    #: ``state`` changed.
+    changed = Signal()
+    #: It serves: the name to connect to.
+    serving = Signal(str)
+
+    def __init__(self, parent: QObject | None = None, farm: str = LOCAL) -> None:
+        super().__init__(parent)
+        self.farm = farm
+        self.kept = False
+        self.state = State.IDLE
+        self.trouble = ""
+        self._programs: list[Program] = []
+        self._last = ""
+        self._waited_ms = 0
+        self._look = QTimer(self)
+        self._look.setInterval(_LOOK_MS)
+        self._look.timeout.connect(self._see)
+        if (app := QCoreApplication.instance()) is not None:
+            app.aboutToQuit.connect(self.finish)
+
+    def start(self, keep: bool = False) -> None:
+        """Starts it, unless its broker serves already.
+
+        Args:
+            keep: It goes on when the client ends.
+        """
+        if self.state is not State.IDLE:
+            return
+        self.kept, self.trouble, self._last = keep, "", ""
+        try:
+            make_private_folder(Places(self.farm).state)
+            known = read_endpoint(Places(self.farm).endpoint)
+        except OvercrankError as error:
+            self._over(str(error))
+            return
+        if known is not None and not known.process_gone:
+            self._note(f"the farm {self.farm} is served already, at {known.control}")
+            self.serving.emit(self.farm)
+            return
+        self._set(State.STARTING)
+        self._waited_ms = 0
+        if not self._begin(
+            "broker", "--announce", *(f"--{kind}-port=0" for kind in ("control", "join", "bulk"))
+        ):
+            return
+        self._look.start()
+
+    def stop(self) -> None:
+        """Ends what hangs on this client: the agent first, so that the broker still hears it."""
+        if not self._programs or self.state is State.ENDING:
+            return
+        self._look.stop()
+        self._set(State.ENDING)
+        self._programs[-1].stop()
+
+    def finish(self) -> None:
+        """Ends it and waits, for when the client ends; what is to be kept goes on."""
+        self._look.stop()
+        programs, self._programs = self._programs, []
+        for program in reversed(programs):
+            program.blockSignals(True)
+            program.finish()
+        self.state = State.IDLE
+
+    # -- inside --
+
+    def _begin(self, verb: str, *flags: str) -> bool:
+        arguments = ["--farm", self.farm, verb, *flags]
+        if self.kept:
+            started = _start_detached(arguments, Places(self.farm).state / f"{verb}.log")
+            if not started:
+                self._over(f"{sys.executable} cannot be started")
+            return started
+        program = Program([*arguments, "--leash", "0"], leash=True, parent=self)
+        program.said.connect(self._note)
+        program.ended.connect(lambda code, program=program: self._ended(program, code))
+        self._programs.append(program)
+        program.start()
+        return True
+
+    def _see(self) -> None:
+        """Looks whether the broker serves."""
+        self._waited_ms += _LOOK_MS
+        try:
+            found = read_endpoint(Places(self.farm).endpoint)
+        except OvercrankError:
+            found = None
+        if found is not None and not found.process_gone:
+            self._look.stop()
+            if self._begin("agent"):
+                self._set(State.SERVING)
+                self.serving.emit(self.farm)
+        elif self._waited_ms >= SERVE_MS:
+            self._look.stop()
+            self.trouble = f"the broker did not serve within {SERVE_MS // 1000} s"
+            if self._programs:
+                self.stop()
+            else:
+                self._over(f"{self.trouble}: {Places(self.farm).state / 'broker.log'} says why")
+
+    def _ended(self, program: Program, code: int) -> None:
+        if program not in self._programs:
+            return
+        asked = self.state is State.ENDING
+        first = program is self._programs[0]
+        self._programs.remove(program)
+        program.deleteLater()
+        if not asked:
+            what = "the broker" if first else "the agent"
+            self.trouble = f"{what} ended" + (f": {self._last}" if self._last else f" with code {code}")
+        if self._programs:
+            self._look.stop()
+            if first or asked:
+                self._set(State.ENDING)
+                self._programs[-1].stop()
+            else:
+                self.changed.emit()
+            return
+        self._over(self.trouble)
+
+    def _over(self, trouble: str) -> None:
+        self._look.stop()
+        self.trouble = trouble
+        self._set(State.IDLE)
+
+    def _note(self, line: str) -> None:
+        if not line.startswith("{"):
+            self._last = line
+            self.said.emit(line)
+
+    def _set(self, state: State) -> None:
+        self.state = state
+        self.changed.emit()
+
+
+class Demo(QObject):
+    """A run of ``farm demo``: a private farm renders a short film; it ends by itself.
+
+    Attributes:
+        state: How far it is; IDLE again when it has ended.
+        folder: Where pictures and film go.
+        trouble: Why it failed, "" when it did not.
+        film: The film, once it is there.
+    """
+
+    #: A line it wrote.
+    said = Signal(str)
+    #: ``state`` changed.
+    changed = Signal()
+    #: Its farm serves: the name to connect to.
+    serving = Signal(str)
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.state = State.IDLE
+        self.folder = Path.home() / "overcrank-demo"
+        self.trouble = ""
+        self.film: Path | None = None
+        self._program: Program | None = None
+        self._last = ""
+        self._before: set[str] = set()
+        self._look = QTimer(self)
+        self._look.setInterval(_LOOK_MS)
+        self._look.timeout.connect(self._see)
+        if (app := QCoreApplication.instance()) is not None:
+            app.aboutToQuit.connect(self.finish)
+
+    def start(self, folder: Path, *flags: str) -> None:
+        """Starts it.
+
+        Args:
+            folder: Where pictures and film go.
+            flags: Further flags of ``farm demo``.
+        """
+        if self.state is not State.IDLE:
+            return
+        self.folder, self.film, self.trouble, self._last = folder, None, "", ""
+        try:
+            self._before = set(private_farms())
+        except OvercrankError as error:
+            self.trouble = str(error)
+            self.changed.emit()
+            return
+        self._program = Program(["demo", "-o", str(folder), *flags], leash=False, parent=self)
+        self._program.said.connect(self._note)
+        self._program.ended.connect(self._ended)
+        self._set(State.STARTING)
+        self._program.start()
+        self._look.start()
+
+    def stop(self) -> None:
+        """Ends it before its time."""
+        if self._program is not None and self.state is not State.ENDING:
+            self._look.stop()
+            self._set(State.ENDING)
+            self._program.stop()
+
+    def finish(self) -> None:
+        """Ends it and waits, for when the client ends."""
+        self._look.stop()
+        program, self._program = self._program, None
+        if program is not None:
+            program.blockSignals(True)
+            program.finish()
+        self.state = State.IDLE
+
+    def _see(self) -> None:
+        try:
+            fresh = [name for name in private_farms() if name not in self._before]
+            for name in fresh:
+                found = read_endpoint(Places(name).endpoint)
+                if found is not None and not found.process_gone:
+                    self._look.stop()
+                    self._set(State.SERVING)
+                    self.serving.emit(name)
+                    return
+        except OvercrankError:
+            pass  # half written; it is looked at again
+
+    def _ended(self, code: int) -> None:
+        self._look.stop()
+        asked = self.state is State.ENDING
+        program, self._program = self._program, None
+        if program is not None:
+            program.deleteLater()
+        film = self.folder / "film.mp4"
+        if code == 0 and film.exists():
+            self.film = film
+        elif not asked:
+            self.trouble = self._last or f"it ended with code {code}"
+        self._set(State.IDLE)
+
+    def _note(self, line: str) -> None:
+        self._last = line
+        self.said.emit(line)
+
+    def _set(self, state: State) -> None:
+        self.state = state
+        self.changed.emit()
+
+
+def _environment() -> QProcessEnvironment:
+    found = QProcessEnvironment.systemEnvironment()
+    # Its lines are shown as they come.
+    found.insert("PYTHONUNBUFFERED", "1")
+    return found
+
+
+def _start_detached(arguments: Sequence[str], log: Path) -> bool:
+    """Starts a program that outlives this one; whether it could be started."""
+    process = QProcess()
+    process.setProgram(sys.executable)
+    process.setArguments(["-m", "farm", *arguments])
+    process.setProcessEnvironment(_environment())
+    process.setStandardInputFile(QProcess.nullDevice())
+    process.setStandardOutputFile(str(log), QProcess.OpenModeFlag.Append)
+    process.setStandardErrorFile(str(log), QProcess.OpenModeFlag.Append)
+    # It must not hold a disk that somebody wants to take out.
+    process.setWorkingDirectory(str(Path.home()))
+    # The method of this process; the static one of the same name takes a program.
+    return bool(process.startDetached())

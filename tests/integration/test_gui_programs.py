@@ -1,0 +1,166 @@
+"""What the desktop client starts on this machine: it serves, and nothing of it is left behind.
+
+What belongs here: a farm of one's own and the demo in real processes.  What may not: the page that offers
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+pytest.importorskip("PySide6.QtWidgets", reason="pip install 'overcrank[gui]', and apt-get install libegl1")
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QApplication
+from pytestqt.qtbot import QtBot
+
+from client_gui.net.client import FarmClient
+from client_gui.net.programs import Demo, LocalFarm, State
+from client_gui.net.thread import SocketsThread
+from farm.config.places import Places, read_endpoint
+from farm.protocol.client import ShutdownReq
+from tests.support.managed import processes_with
+from tests.support.waiting import PATIENCE_S, eventually
+
+ROOT = Path(__file__).parents[2]
+WAIT_MS = int(2 * PATIENCE_S * 1000)
+
+
+@pytest.fixture
+def farm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A farm's name that nobody else has, in homes of its own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.delenv("OVERCRANK_FARM", raising=False)
+    name = f"gui-{secrets.token_hex(6)}"
+    yield name
+    left = processes_with(name)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left, f"left running: {left}"
+
+
+def none_left(text: str) -> None:
+    eventually(lambda: not processes_with(text), lambda: f"the end of {processes_with(text)}")
+
+
+def test_a_farm_is_started_connected_to_and_ended(qapp: QApplication, qtbot: QtBot, farm: str) -> None:
+    local = LocalFarm(farm=farm)
+    said: list[str] = []
+    local.said.connect(said.append)
+    with qtbot.waitSignal(local.serving, timeout=WAIT_MS) as serving:
+        local.start()
+    assert serving.args == [farm]
+    assert local.state is State.SERVING
+    client = FarmClient(SocketsThread())
+    client.look("nodes", nodes=True)
+    client.start(farm)
+    qtbot.waitUntil(lambda: client.live and len(client.store.nodes) == 1, timeout=WAIT_MS)
+    assert str(client.role) == "admin"
+    local.stop()
+    qtbot.waitUntil(lambda: local.state is State.IDLE, timeout=WAIT_MS)
+    assert local.trouble == ""
+    assert said, "what the programs say is told"
+    assert client.stop()
+    none_left(farm)
+
+
+def test_a_farm_can_be_called_off_while_it_starts(qapp: QApplication, qtbot: QtBot, farm: str) -> None:
+    local = LocalFarm(farm=farm)
+    local.start()
+    assert local.state is State.STARTING
+    local.stop()
+    qtbot.waitUntil(lambda: local.state is State.IDLE, timeout=WAIT_MS)
+    none_left(farm)
+    local.start()
+    local.finish()
+    none_left(farm)
+
+
+def test_a_broker_that_ends_takes_the_agent_with_it_and_is_told(
+    qapp: QApplication, qtbot: QtBot, farm: str
+) -> None:
+    local = LocalFarm(farm=farm)
+    with qtbot.waitSignal(local.serving, timeout=WAIT_MS):
+        local.start()
+    endpoint = read_endpoint(Places(farm).endpoint)
+    assert endpoint is not None
+    os.kill(endpoint.pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: local.state is State.IDLE, timeout=WAIT_MS)
+    assert "the broker ended" in local.trouble
+    none_left(farm)
+
+
+def test_a_client_that_is_killed_leaves_no_farm(farm: str) -> None:
+    program = (
+        "import sys\n"
+        "from PySide6.QtCore import QCoreApplication\n"
+        "from client_gui.net.programs import LocalFarm\n"
+        "app = QCoreApplication([])\n"
+        f"local = LocalFarm(farm={farm!r})\n"
+        "local.serving.connect(lambda name: print('serves', flush=True))\n"
+        "local.start()\n"
+        "app.exec()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline().strip() == "serves"
+        eventually(lambda: len(processes_with(f"--farm {farm} agent")) >= 1, "the agent")
+        client.kill()
+    none_left(farm)
+
+
+def test_a_farm_that_is_to_be_kept_outlives_the_client(qapp: QApplication, qtbot: QtBot, farm: str) -> None:
+    local = LocalFarm(farm=farm)
+    with qtbot.waitSignal(local.serving, timeout=WAIT_MS):
+        local.start(keep=True)
+    local.finish()
+    client = FarmClient(SocketsThread())
+    client.look("nodes", nodes=True)
+    client.start(farm)
+    qtbot.waitUntil(lambda: client.live and len(client.store.nodes) == 1, timeout=WAIT_MS)
+    agents = processes_with(f"--farm {farm} agent")
+    assert agents
+    # Found again by another client: nothing is started twice.
+    again = LocalFarm(farm=farm)
+    with qtbot.waitSignal(again.serving, timeout=WAIT_MS):
+        again.start()
+    assert again.state is State.IDLE
+    ended: list[object] = []
+    client.ask(ShutdownReq, QObject(client), ended.append, ended.append, repeat=False)
+    qtbot.waitUntil(lambda: not client.live, timeout=WAIT_MS)
+    assert client.stop()
+    for pid in agents:
+        os.kill(pid, signal.SIGTERM)
+    none_left(farm)
+
+
+@pytest.mark.slow
+def test_a_demo_that_is_called_off_leaves_nothing_running(
+    qapp: QApplication, qtbot: QtBot, farm: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / farm
+    demo = Demo()
+    with qtbot.waitSignal(demo.serving, timeout=WAIT_MS) as serving:
+        demo.start(folder)
+    (name,) = serving.args
+    assert name.startswith("private/")
+    demo.stop()
+    qtbot.waitUntil(lambda: demo.state is State.IDLE, timeout=WAIT_MS)
+    assert demo.film is None
+    assert demo.trouble == ""
+    none_left(str(folder))
+    none_left(name)
