@@ -1,5 +1,7 @@
 """Sends a job in the background: looks at the disk, writes the job file, calls the farm, reads the reply.
 
+Or opens it in the farm's window (`farm gui`), where it is finished and sent.
+
 What belongs here: one submission from start to end, in a thread of its own, so that no slow disk, network or
 farm ever holds the host's window.  What it may not know: the host; its modules must not be touched from here.
 
@@ -20,6 +22,8 @@ from . import disk, farm_program, files, messages
 
 #: Longest time for everything.
 TIMEOUT_S = 30.0
+#: The farm's window that still runs after so long has opened.
+_OPENS_S = 4.0
 _ERRORS_KEPT = 2000
 
 
@@ -29,7 +33,8 @@ class Submission(object):
     Attributes:
         document: The job file's content.
         messages: What is to be said so far: what the host found, then what the disk and the farm said.
-        phase: ``waiting``, ``checking``, ``sending``, ``sent`` or ``failed``, for people.
+        phase: ``waiting``, ``checking``, ``sending``, ``opening``, ``sent``, ``opened``, ``checked`` or
+            ``failed``, for people.
         job: The farm's answer about the job: ``{"address": "J12", "number", "name", "farm"}``, or None.
         job_file: Where the job file was written, "" before.
     """
@@ -44,6 +49,7 @@ class Submission(object):
         timeout_s=TIMEOUT_S,
         looks=(),
         send=True,
+        window=False,
     ):
         """Prepares; nothing runs yet.
 
@@ -56,11 +62,13 @@ class Submission(object):
             timeout_s: Longest time for everything.
             looks: What is to be looked at on the disk, see ``disk.look``.
             send: False only checks.
+            window: The job is not sent but opened in the farm's window, to be finished there.
         """
         self.document, self.messages = document, list(found)
         self.phase, self.job, self.job_file = "waiting", None, ""
         self._setting, self._folder, self._farm = setting, plugin_folder, farm_name
         self._timeout_s, self._looks, self._send = timeout_s, list(looks), send
+        self._window = window
         self._began_s, self._process, self._thread = 0.0, None, None
         self._lock, self._over = threading.Lock(), False
 
@@ -71,8 +79,10 @@ class Submission(object):
 
     @property
     def ok(self):
-        """Whether the farm has the job (or, if nothing was to be sent, nothing stands against it)."""
-        return self.phase == "sent" or (self.phase == "checked" and not messages.errors(self.messages))
+        """Whether the farm or its window has the job; if nothing was to be sent, whether nothing is wrong."""
+        if self.phase == "checked":
+            return not messages.errors(self.messages)
+        return self.phase in ("sent", "opened")
 
     def start(self):
         """Begins; returns at once."""
@@ -108,7 +118,10 @@ class Submission(object):
             if not self._send:
                 self._end("checked")
                 return
-            self._submit()
+            if self._window:
+                self._open_window()
+            else:
+                self._submit()
         except farm_program.NotFound as error:
             text = "%s%s" % (str(error)[:1].upper(), str(error)[1:])
             cure = "Install it, run `farm plugin install`, or name it in the add-on's preferences"
@@ -119,19 +132,24 @@ class Submission(object):
             text = "The add-on failed: %s: %s" % (type(error).__name__, error)
             self._end("failed", messages.error("bug", text))
 
-    def _submit(self):
-        self.phase = "sending"
+    def _prepare(self, **more):
+        """Writes the job file; returns how the farm is called, and the path of what belongs to this job."""
         command = farm_program.find_farm(self._setting, self._folder)
         folder = files.own_folder("submissions")
         files.forget_old(folder)
         stem = os.path.join(folder, "%s-%s" % (time.strftime("%Y%m%d-%H%M%S"), uuid.uuid4().hex[:6]))
         warned = [str(one) for one in messages.in_order(self.messages) if one.severity == messages.WARNING]
-        document = dict(self.document, token=token_for(self.document), warnings=warned)
-        files.write_json(stem + ".job.json", document)
+        files.write_json(stem + ".job.json", dict(self.document, warnings=warned, **more))
         self.job_file = stem + ".job.json"
-        reply_file = stem + ".reply.json"
         if self._farm:
             command = command + ["--farm", self._farm]
+        return command, stem
+
+    def _submit(self):
+        self.phase = "sending"
+        command, stem = self._prepare(token=token_for(self.document))
+        folder = os.path.dirname(stem)
+        reply_file = stem + ".reply.json"
         words = command + ["submit", self.job_file, "--reply", reply_file]
         with open(stem + ".txt", "wb") as said:
             with self._lock:
@@ -153,6 +171,37 @@ class Submission(object):
                 self._process.wait()
                 return
         self._read_reply(files.read_json(reply_file), code, stem + ".txt")
+
+    def _open_window(self):
+        """Starts the farm's window, a program of its own that outlives the host, with the job in it."""
+        self.phase = "opening"
+        # Without a token: the window gives it one when it sends it.
+        command, stem = self._prepare()
+        with self._lock:
+            if self._over:
+                return
+            with open(stem + ".txt", "wb") as said:
+                window = subprocess.Popen(
+                    command + ["gui", "--submit", self.job_file],
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    cwd=os.path.dirname(stem),
+                    env=farm_program.clean_environment(),
+                    **_apart(),
+                )
+        _WINDOWS[:] = [one for one in _WINDOWS if one.poll() is None] + [window]
+        try:
+            code = window.wait(timeout=max(0.1, min(_OPENS_S, self._left_s())))
+        except subprocess.TimeoutExpired:
+            code = 0
+        if code == 0:  # it is open, or one that was open already has taken the job
+            self._end("opened")
+            return
+        with open(stem + ".txt", encoding="utf-8", errors="replace") as stream:
+            told = " ".join(stream.read()[-_ERRORS_KEPT:].split())
+        text = "The farm's window does not open (exit code %d)%s" % (code, ": " + told if told else "")
+        self._end("failed", messages.error("window", text, "Submit it from here, or install the window"))
 
     def _read_reply(self, reply, code, said_file):
         if not isinstance(reply, dict):
@@ -195,6 +244,20 @@ class Submission(object):
                 process.kill()  # The thread, which waits for it, takes its exit code.
             except OSError:
                 pass
+
+
+# -- the farm's window ---------------------------------------------------------------------------------
+
+#: Windows that were opened from here; kept so that what has ended can be laid to rest.
+_WINDOWS = []
+
+
+def _apart():
+    """What makes a program one of its own, which does not end with the host."""
+    if os.name == "nt":
+        flags = getattr(subprocess, "DETACHED_PROCESS", 0x8)
+        return {"creationflags": flags | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0x200)}
+    return {"start_new_session": True}
 
 
 # -- tokens: the same job submitted again after a lost answer is the same job --------------------------

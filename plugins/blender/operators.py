@@ -1,4 +1,4 @@
-"""The operators: check, submit, copy the job's address.
+"""The operators: check, submit, open in the farm's window, copy the job's address.
 
 What belongs here: calling the other modules in order and answering at once.  What must not: looking at the
 disk or waiting for the farm, which happens in the background (``_shared.submission``).
@@ -39,8 +39,8 @@ def save_copy(shot):
     return path
 
 
-def launch(document, found, looks, send):
-    """Starts the submission with what the preferences say."""
+def launch(document, found, looks, send, window=False):
+    """Starts the submission, or opens the farm's window, with what the preferences say."""
     told = properties.preferences()
     submission = Submission(
         document,
@@ -51,6 +51,7 @@ def launch(document, found, looks, send):
         timeout_s=float(told.timeout_s) if told is not None else 30.0,
         looks=looks,
         send=send,
+        window=window,
     )
     tray.begin(submission)
     return submission
@@ -110,14 +111,14 @@ class OVERCRANK_OT_check(_Operator):
         return {"FINISHED"}
 
 
-class OVERCRANK_OT_submit(_Operator):
-    """Send the scene to the render farm; your file is not changed, and you can go on working at once"""
+class _Handover(_Operator):
+    """What hands the scene over: collects, checks, and goes on in the background."""
 
-    bl_idname = "overcrank.submit"
-    bl_label = "Submit to farm"
+    window = False
+    saying = ""
 
     def execute(self, context):
-        """Collects, checks, and sends in the background."""
+        """Collects, checks, and hands over in the background."""
         chosen = properties.choices()
         memory.remember()
         shot, found = prepare(context.scene, chosen)
@@ -133,13 +134,30 @@ class OVERCRANK_OT_submit(_Operator):
                 messages.error("copy", "The copy cannot be saved: %s" % " ".join(str(error).split()))
             )
             return self._refuse(found, "It was not submitted")
-        submission = launch(document, found, checks.looks(shot, chosen), send=True)
+        submission = launch(document, found, checks.looks(shot, chosen), send=True, window=self.window)
         if self.wait:
             submission.wait()
             tray.settle()
             return self._tell()
-        self.report({"INFO"}, "Overcrank: on its way to the farm")
+        self.report({"INFO"}, self.saying)
         return {"FINISHED"}
+
+
+class OVERCRANK_OT_submit(_Handover):
+    """Send the scene to the render farm; your file is not changed, and you can go on working at once"""
+
+    bl_idname = "overcrank.submit"
+    bl_label = "Submit to farm"
+    saying = "Overcrank: on its way to the farm"
+
+
+class OVERCRANK_OT_open_window(_Handover):
+    """Open the scene's job in the farm's window, with an estimate and every setting, and submit it there"""
+
+    bl_idname = "overcrank.open_window"
+    bl_label = "Open in farm window"
+    window = True
+    saying = "Overcrank: opening the farm's window"
 
 
 class OVERCRANK_OT_copy_address(bpy.types.Operator):
@@ -160,7 +178,7 @@ class OVERCRANK_OT_copy_address(bpy.types.Operator):
         return {"FINISHED"}
 
 
-_CLASSES = (OVERCRANK_OT_check, OVERCRANK_OT_submit, OVERCRANK_OT_copy_address)
+_CLASSES = (OVERCRANK_OT_check, OVERCRANK_OT_submit, OVERCRANK_OT_open_window, OVERCRANK_OT_copy_address)
 
 
 def register():

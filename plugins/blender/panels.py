@@ -45,6 +45,7 @@ class _Panel(object):
         row = layout.row(align=True)
         row.operator("overcrank.check")
         row.operator("overcrank.submit", icon="RENDER_ANIMATION")
+        layout.operator("overcrank.open_window", icon="WINDOW")
         self._answer(context)
 
     def _answer(self, context):

@@ -30,7 +30,12 @@ class Tray(object):
 
 
 TRAY = Tray()
-_SAYING = {"waiting": "Starting…", "checking": "Looking at the files…", "sending": "Waiting for the farm…"}
+_SAYING = {
+    "waiting": "Starting…",
+    "checking": "Looking at the files…",
+    "sending": "Waiting for the farm…",
+    "opening": "Opening the farm's window…",
+}
 
 
 def busy():
@@ -75,6 +80,8 @@ def settle():
         TRAY.title = "%s is in the queue" % submission.job["address"]
         if submission.job.get("farm"):
             TRAY.title += " of the farm %s" % submission.job["farm"]
+    elif submission.phase == "opened":
+        TRAY.title = "It is open in the farm's window: submit it there"
     elif submission.phase == "checked":
         TRAY.title = "Nothing stands against it" if submission.ok else "It cannot be submitted like this"
     else:
