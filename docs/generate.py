@@ -14,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from client_gui.actions.keys import KEPT
+from client_gui.actions.records import RECORDS, Menu, where_text
 from farm.broker.metric_names import METRICS
 from farm.config.load import Option, options
 from farm.core import pace
@@ -348,6 +350,45 @@ def filters_page() -> str:
     return "\n".join(parts)
 
 
+def client_keys_page() -> str:
+    """Every action of the desktop client with its keys."""
+    kept = " and ".join(f"`{key}`" for key in KEPT.values())
+    parts = [
+        NOTE.format(source="client_gui.actions.records"),
+        "# Actions and keys of the desktop client\n",
+        "`?` shows this list in the client, with the keys in force; Enter on a key there changes it. A key "
+        f"that means something else where the action works is refused; {kept} cannot be given away. `Ctrl+K` "
+        "finds actions, jobs, nodes, docks and saved views by a few letters.\n",
+        "Keys that type a character work while a list or grid has the focus; in a text they are typed. An "
+        "action that is not possible says why, in its menu entry and when its key is pressed. Of several "
+        "selected rows it is done to those it is possible for, and one notice says what became of all. What "
+        "can be taken back is done at once and can be undone for a while (`Ctrl+Z`); the rest is asked about "
+        "first.\n",
+        "An action that changes work or nodes has the name of the verb on the command line. Without a "
+        "connection such actions are disabled and say so: nothing is queued to be sent later.\n",
+    ]
+    for menu in (Menu.WORK, Menu.LOOK, Menu.NODES, Menu.EDIT, Menu.VIEW, Menu.FILE, Menu.HELP):
+        rows = [
+            (
+                record.text,
+                ", ".join(f"`{key}`" for key in record.keys),
+                where_text(record),
+                record.summary,
+                f"`farm {_verb(record.farm)}`" if record.changes else "",
+            )
+            for record in RECORDS
+            if record.menu is menu
+        ]
+        heads = ("action", "keys", "works", "what it does", "verb")
+        parts += [f"## {menu.value}\n", table(heads, rows)]
+    return "\n".join(parts)
+
+
+def _verb(action: str) -> str:
+    """An action as it is typed."""
+    return action.replace("node-", "node ", 1).replace("update-stop", "update --stop")
+
+
 def schema_page() -> str:
     """JSON Schema of the job file."""
     return json.dumps(job_schema(), indent=2) + "\n"
@@ -361,6 +402,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "job.schema.json": schema_page,
     "metrics.md": metrics_page,
     "filters.md": filters_page,
+    "client-keys.md": client_keys_page,
 }
 
 
