@@ -178,6 +178,8 @@ class Palette(Sheet):
         self._found: list[tuple[int, int, Entry]] = []
         #: Whether somebody moved the mark: else the best stays marked while more is found.
         self._moved = False
+        #: Whether Enter was pressed before everything was looked through.
+        self._hurried = False
         self.edit = QLineEdit(self.card)
         self.edit.setPlaceholderText("Action, job, node, dock or view")
         self.edit.setAccessibleName("Find an action, a job, a node or a view")
@@ -208,7 +210,10 @@ class Palette(Sheet):
         return self.edit
 
     def accepted(self) -> None:
-        """Does what is marked."""
+        """Does what is marked; while more is still looked for, what turns out best."""
+        if self._timer.isActive() and not self._moved:
+            self._hurried = True
+            return
         self._choose(self.list.currentIndex().row())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
@@ -240,7 +245,7 @@ class Palette(Sheet):
     def _begin(self, text: str) -> None:
         query = " ".join(text.casefold().split())
         self._found = []
-        self._moved = False
+        self._moved = self._hurried = False
         self._search = self._all(query)
         self._go_on()
 
@@ -262,6 +267,9 @@ class Palette(Sheet):
         self._show()
         if over:
             self._timer.stop()
+            if self._hurried:
+                self._hurried = False
+                self._choose(self.list.currentIndex().row())
         elif not self._timer.isActive():
             self._timer.start()
 
