@@ -10,7 +10,7 @@ rows went, came and moved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -220,6 +220,26 @@ class Order(Generic[Id]):
             self.commit(step)
         return update
 
+    def prepare(self, columns: Iterable[str]) -> Iterator[None]:
+        """Gets ready to sort by some columns, bit by bit, while nobody is in a hurry.
+
+        Each step takes a few milliseconds at most; the table may change between two of them.
+        """
+        for name in columns:
+            if name in self._ranks or self._table.columns[name].kind is not Kind.TEXT:
+                continue
+            ranks = Ranks()
+            yield from ranks.prepare(self._texts(name))
+            self._ranks.setdefault(name, ranks)
+            self._seen.setdefault(name, self._ranks[name].renumbered)
+
+    def _texts(self, name: str) -> Iterator[str]:
+        texts = self._table.values(name)
+        for slot in self._table.slots().tolist():
+            # One that is gone by now is nobody's, and another's text will be asked for when it is needed.
+            if (text := texts[slot]) is not None:
+                yield text
+
     # -- standing still --
 
     @property
@@ -277,8 +297,6 @@ class Order(Generic[Id]):
                 raise ValueError(f"rows cannot be sorted by {key.column}")
         self._sort = tuple(sort)
         self._sort_bits = self._table.bits_of(key.column for key in sort)
-        used = {key.column for key in sort}
-        self._ranks = {name: ranks for name, ranks in self._ranks.items() if name in used}
         self._keys = []
 
     def _show(self, view: Slots) -> None:
@@ -299,6 +317,8 @@ class Order(Generic[Id]):
         """The target from nothing."""
         slots = self._table.slots()
         self._member = np.zeros(self._table.capacity, np.bool_)
+        for name in self._text_columns():
+            self._forget_stale(name)
         self._keys = [self._new_key(key, slots) for key in self._sort]
         self._seen = {name: ranks.renumbered for name, ranks in self._ranks.items()}
         if self._fits is not None:
@@ -379,16 +399,26 @@ class Order(Generic[Id]):
 
     def _renew_ranks(self) -> None:
         """Takes new numbers of texts over when all of them were given anew; the order is the same."""
-        for name, ranks in self._ranks.items():
-            if len(ranks) > _STALE_TEXTS * len(self._table) + 1000:
-                texts = self._table.values(name)
-                ranks.keep_only(texts[slot] for slot in self._table.slots().tolist())
+        for name in self._text_columns():
+            ranks = self._ranks[name]
+            self._forget_stale(name)
             if self._seen[name] == ranks.renumbered:
                 continue
             self._seen[name] = ranks.renumbered
             for place, key in enumerate(self._sort):
                 if key.column == name:
                     self._keys[place] = self._new_key(key, self._table.slots())
+
+    def _text_columns(self) -> list[str]:
+        """Columns it is sorted by whose order is one of texts."""
+        return [name for name in dict.fromkeys(key.column for key in self._sort) if name in self._ranks]
+
+    def _forget_stale(self, name: str) -> None:
+        """Forgets texts that no row has any more, when they are many."""
+        ranks = self._ranks[name]
+        if len(ranks) > _STALE_TEXTS * len(self._table) + 1000:
+            texts = self._table.values(name)
+            ranks.keep_only(texts[slot] for slot in self._table.slots().tolist())
 
     def _places_in(self, kept: Slots, coming: Slots) -> Rows:
         """Before which rows of a sorted view new slots belong: a binary search for all of them at once."""

@@ -6,16 +6,23 @@ What belongs here: what views ask for when they paint.  What may not: values of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from PySide6.QtCore import QObject, Signal
-from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QFontMetrics, QGuiApplication, QIcon
 from PySide6.QtWidgets import QApplication
 
-from client_gui.style.tokens import GLYPHS, LOOKS, Look
+from client_gui.style.tokens import GLYPHS, LOOKS, Look, look_of
 from farm.model.states import UnitState
 
 #: Byte of a cell of a frame grid of which nothing is known.
 NO_CELL = 255
+#: The look of whatever the desktop has, and followed when that changes.
+SYSTEM: Final = "system"
+#: What somebody can choose.
+CHOICES: Final = (SYSTEM, *LOOKS)
+#: Sizes of words relative to the system's, and how far one step goes.
+ZOOM_LEAST, ZOOM_MOST, ZOOM_STEP = 0.7, 2.5, 0.1
 
 
 class Theme(QObject):
@@ -23,9 +30,12 @@ class Theme(QObject):
 
     Attributes:
         look: Its tokens.
+        choice: What was chosen: the name of a look, or ``system``.
+        safe: Whether states have colours that do not rest on telling red from green.
         zoom: Size of words relative to the system's.
         dense: Whether rows stand close together.
         calm: Whether nothing may move by itself (reduced motion).
+        icons: Icons drawn in this look, by glyph and colour; kept by ``style.glyphs``.
     """
 
     #: Colours or sizes are others: repaint, and ask for sizes anew.
@@ -33,15 +43,69 @@ class Theme(QObject):
 
     def __init__(self, look: str = "dark", parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.look: Look = LOOKS[look]
+        self.choice = look
+        self.safe = False
         self.zoom = 1.0
         self.dense = False
         self.calm = False
+        self.icons: dict[tuple[str, int], QIcon] = {}
+        self.look: Look = look_of(self._wanted())
+        if isinstance(QGuiApplication.instance(), QGuiApplication):
+            QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)
+
+    # -- choosing --
 
     def set_look(self, name: str) -> None:
-        """Takes another look, by its name."""
-        self.look = LOOKS[name]
-        self.changed.emit()
+        """Takes another look, by its name; ``system`` follows the desktop."""
+        self.choice = name
+        self._take()
+
+    def set_safe(self, safe: bool) -> None:
+        """Takes colours of states that do not rest on telling red from green, or the usual ones."""
+        self.safe = safe
+        self._take()
+
+    def set_zoom(self, zoom: float) -> None:
+        """Makes words larger or smaller than the system's."""
+        zoom = min(ZOOM_MOST, max(ZOOM_LEAST, round(zoom, 2)))
+        if zoom != self.zoom:
+            self.zoom = zoom
+            self.changed.emit()
+
+    def set_dense(self, dense: bool) -> None:
+        """Sets rows close together, or apart."""
+        if dense != self.dense:
+            self.dense = dense
+            self.changed.emit()
+
+    def set_calm(self, calm: bool) -> None:
+        """Lets nothing move by itself, or lets it."""
+        if calm != self.calm:
+            self.calm = calm
+            self.changed.emit()
+
+    def _take(self) -> None:
+        look = look_of(self._wanted(), self.safe)
+        if look != self.look:
+            self.look = look
+            self.icons.clear()
+            self.changed.emit()
+
+    def _wanted(self) -> str:
+        if self.choice != SYSTEM:
+            return self.choice
+        if not isinstance(QGuiApplication.instance(), QGuiApplication):
+            return "dark"
+        hints = QGuiApplication.styleHints()
+        # Since Qt 6.10; older ones do not tell that somebody needs more contrast.
+        wishes = hints.accessibility() if hasattr(hints, "accessibility") else None
+        if wishes is not None and wishes.contrastPreference() is Qt.ContrastPreference.HighContrast:
+            return "contrast"
+        return "light" if hints.colorScheme() is Qt.ColorScheme.Light else "dark"
+
+    def _system_changed(self) -> None:
+        if self.choice == SYSTEM:
+            self._take()
 
     # -- colours --
 

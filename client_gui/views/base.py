@@ -8,7 +8,8 @@ itself right from the store (``refresh``).
 
 from __future__ import annotations
 
-from typing import ClassVar
+from itertools import count
+from typing import ClassVar, Final
 
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
@@ -16,6 +17,9 @@ from PySide6.QtWidgets import QWidget
 from client_gui.actions.context import ActionContext
 from client_gui.desk import Desk
 from client_gui.store.farmstore import FarmChange
+
+#: Views are numbered as they are made.
+_numbers: Final = count(1)
 
 
 class View(QWidget):
@@ -25,6 +29,7 @@ class View(QWidget):
         name: Stable name of the dock: of its layout, its settings, ``Focus.show``.
         title: What its tab says.
         desk: What it shares with the others.
+        looker: Who it is to ``FarmClient.look``; another one in each window.
     """
 
     name: ClassVar[str] = ""
@@ -35,6 +40,8 @@ class View(QWidget):
         self.desk = desk
         self.setObjectName(self.name)
         self.setAccessibleName(self.title)
+        # Two windows have docks of the same name: what one looks at must not end what the other does.
+        self.looker = f"{self.name}-{next(_numbers)}"
         self._on = False
         desk.client.changed.connect(self._changed)
 
@@ -73,7 +80,7 @@ class View(QWidget):
         super().hideEvent(event)
         if self._on:
             self._on = False
-            self.desk.client.look(self.name)
+            self.desk.client.look(self.looker)
 
     def _changed(self, change: FarmChange) -> None:
         if self._on:

@@ -118,7 +118,7 @@ class SpendView(View):
 
     def look(self) -> None:
         """Follows the jobs, for their names and forecasts."""
-        self.desk.client.look(self.name, jobs=True)
+        self.desk.client.look(self.looker, jobs=True)
 
     def refresh(self) -> None:
         """Asks anew."""

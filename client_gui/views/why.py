@@ -87,7 +87,7 @@ class WhyView(View):
 
     def look(self) -> None:
         """Follows the lists it names things from."""
-        self.desk.client.look(self.name, jobs=True)
+        self.desk.client.look(self.looker, jobs=True)
 
     def refresh(self) -> None:
         """Asks anew."""

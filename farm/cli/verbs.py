@@ -38,6 +38,7 @@ _LATER = "Known, not built yet"
 VERBS: tuple[Verb, ...] = (
     Verb("demo", "render a small film on this machine and show what the farm does", "verbs_demo", _BEGIN),
     Verb("run", "run a job here with a private farm and wait for it", "verbs_run", _BEGIN),
+    Verb("gui", "open the desktop client", "verbs_gui", _BEGIN),
     Verb("doctor", "say what is missing on this machine and how to mend it", "verbs_doctor", _BEGIN),
     Verb("submit", "submit a scene, a clip, a command or a job file", "verbs_submit", _WORK),
     Verb(
@@ -89,7 +90,6 @@ VERBS: tuple[Verb, ...] = (
     Verb("budget", "set and show budgets", "", _LATER),
     Verb("cloud", "start and stop nodes elsewhere", "", _LATER),
     Verb("split", "split a movie into segments", "", _LATER),
-    Verb("gui", "open the desktop client", "", _LATER),
 )
 
 

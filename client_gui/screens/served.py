@@ -1,0 +1,207 @@
+"""A scenario served as a farm for as long as the pictures take.
+
+What belongs here: the process, the folders it may write, the user it is looked at as.  What may not: Qt.
+
+Everything it writes is in a folder of its own that goes with it: no farm of this user is touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import msgspec
+
+from farm.config.places import Places, read_endpoint, write_private
+from farm.model.errors import CallError, FarmUnreachable, OvercrankError
+from farm.sdk.client import Farm
+from farm.transport.keys import generate_keypair, save_keypair
+
+#: How long the broker may take to serve.
+START_S: Final = 60.0
+#: How long everything may take to end in order before it is ended.
+STOP_S: Final = 20.0
+#: Name the farm is joined under by whoever looks at it.
+NAME: Final = "pictures"
+#: Whom the window belongs to when the scenario's jobs have no owner yet.
+NOBODY: Final = "artist"
+
+
+class ServedFarm:
+    """A scenario served as a farm; a context manager.
+
+    Args:
+        scenario: The scenario file.
+        home: Folder for all it writes; not removed.
+        speed: Virtual seconds a second.
+
+    Attributes:
+        variables: The environment for processes that talk to it.
+        name: What it is called among the private farms.
+    """
+
+    def __init__(self, scenario: Path, home: Path, speed: float) -> None:
+        self._scenario = scenario
+        self._home = home
+        self._speed = speed
+        self._process: subprocess.Popen[str] | None = None
+        self._broker = 0
+        self.name = ""
+        self.variables = os.environ | self._places_of()
+
+    def _places_of(self) -> dict[str, str]:
+        return {
+            "XDG_STATE_HOME": str(self._home / "state"),
+            "XDG_CONFIG_HOME": str(self._home / "config"),
+        }
+
+    @contextlib.contextmanager
+    def at_home(self) -> Iterator[None]:
+        """Looks for farms in its folders, not in the user's."""
+        wanted = self._places_of()
+        before = {name: os.environ.get(name) for name in wanted}
+        os.environ.update(wanted)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+    def __enter__(self) -> ServedFarm:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- life --
+
+    def _start(self) -> None:
+        command = [sys.executable, "-m", "farm", "--json", "simulate", str(self._scenario), "--serve"]
+        with (self._home / "simulate.log").open("w", encoding="utf-8") as log:
+            self._process = subprocess.Popen(
+                [*command, "--speed", f"{self._speed:g}"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env=self.variables,
+            )
+        line = self._first_line()
+        try:
+            self.name = str(json.loads(line)["farm"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._refusal() from error
+
+    def _first_line(self) -> str:
+        """What the process says first, "" when it ends or says nothing in time."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        stream = self._process.stdout
+        threading.Thread(target=lambda: said.put(stream.readline()), name="first line", daemon=True).start()
+        try:
+            return said.get(timeout=START_S)
+        except queue.Empty:
+            return ""
+
+    def _refusal(self) -> OvercrankError:
+        """Why there is no farm."""
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_S)
+        said = (self._home / "simulate.log").read_text("utf-8", "replace").strip()
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            told = json.loads(said)["error"]
+            return CallError(str(told["message"]), hint=str(told.get("hint") or ""))
+        last = said.splitlines()[-1] if said else "it says nothing"
+        return FarmUnreachable(f"{self._scenario} cannot be served: {last}")
+
+    def trouble(self) -> str:
+        """Why it is not there any more, "" while it is."""
+        if self._process is None or self._process.poll() is None:
+            return ""
+        said = (self._home / "simulate.log").read_text("utf-8", "replace").strip()
+        return said.splitlines()[-1] if said else f"it ended with code {self._process.returncode}"
+
+    def lose(self) -> None:
+        """Ends its broker without a word, as a power cut does; its agents are left alone."""
+        if self._broker:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._broker, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+    def close(self) -> None:
+        """Ends everything; may be called twice."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+    # -- whoever looks at it --
+
+    def admit(self) -> Farm:
+        """Lets somebody look at it as the owner of most jobs, under the name ``pictures``.
+
+        Returns:
+            A session with an administrator's rights, to be closed.
+
+        Raises:
+            OvercrankError: It cannot be asked.
+        """
+        with self.at_home():
+            places, door = Places(self.name), Places(NAME)
+            endpoint = read_endpoint(places.endpoint)
+            if endpoint is None:
+                raise FarmUnreachable(f"the simulated farm has ended: {self.trouble()}")
+            self._broker = endpoint.pid
+            farm = Farm.connect(self.name)
+            try:
+                pair = generate_keypair()
+                farm.keys("keys-add", role="wrangler", key=pair.public, label="pictures", user=_owner(farm))
+                door.make()
+                save_keypair(door.client_key, pair, replace=True)
+                joined = msgspec.structs.replace(endpoint, pid=0)
+                write_private(door.joined, msgspec.json.encode(joined).decode())
+            except BaseException:
+                farm.close()
+                raise
+        return farm
+
+
+def _owner(farm: Farm, wait_s: float = 10.0) -> str:
+    """Who owns most of the jobs there are; waits a moment for the first ones."""
+    ends_s = time.monotonic() + wait_s
+    while True:
+        owners = [row.user for row in farm.jobs().jobs if row.user]
+        if owners:
+            return max(sorted(set(owners)), key=owners.count)
+        if time.monotonic() > ends_s:
+            return NOBODY
+        time.sleep(0.1)

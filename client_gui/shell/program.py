@@ -1,0 +1,130 @@
+"""The desktop client as a program: its parts made in order, and ended in order.
+
+What belongs here: making and ending.  What may not: what any part does.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QEvent, QProcess, Qt, QTimer
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QApplication
+
+from client_gui.app import Options
+from client_gui.net.client import FarmClient
+from client_gui.net.thread import SocketsThread
+from client_gui.notices import Notices
+from client_gui.settings import CALM, DENSE, FILE, LOOK, SAFE, ZOOM, Settings, open_settings
+from client_gui.shell.crash import Crashes
+from client_gui.shell.tray import Tray
+from client_gui.shell.windows import Windows
+from client_gui.store.activity import Level
+from client_gui.style.dress import Dress
+from client_gui.style.glyphs import app_icon
+from client_gui.style.theme import CHOICES, SYSTEM, Theme
+from farm import __version__
+from farm.config.places import LOCAL, Places
+
+#: Ctrl-C in the terminal and the end of a session close the windows in order.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def settings_path() -> Path:
+    """The file of the settings, beside the farms' folders."""
+    return Places(LOCAL).config.parent / FILE
+
+
+def report_folder() -> Path:
+    """Where reports of errors are written."""
+    return Places(LOCAL).state.parent
+
+
+def make_app(arguments: list[str] | None = None) -> QApplication:
+    """The Qt application, with its name and icon."""
+    QGuiApplication.setHighDpiScaleFactorRoundingPolicy(Qt.HighDpiScaleFactorRoundingPolicy.PassThrough)
+    QGuiApplication.setDesktopFileName("overcrank")
+    app = QApplication(["overcrank", *(arguments or [])])
+    app.setApplicationName("overcrank")
+    app.setApplicationDisplayName("Overcrank")
+    app.setApplicationVersion(__version__)
+    app.setWindowIcon(app_icon())
+    return app
+
+
+def make_theme(settings: Settings, look: str = "") -> Theme:
+    """The theme as it was chosen; ``look`` holds for this run alone."""
+    wanted = look or settings.get(LOOK)
+    theme = Theme(wanted if wanted in CHOICES else SYSTEM)
+    theme.set_safe(settings.get(SAFE))
+    theme.set_zoom(settings.get(ZOOM))
+    theme.set_dense(settings.get(DENSE))
+    theme.set_calm(settings.get(CALM))
+    return theme
+
+
+def open_on(windows: Windows, options: Options) -> None:
+    """Shows what the command line asks for in the first window."""
+    if options.job:
+        windows.show_job(options.job)
+    if options.submit is not None:
+        windows.open[0].submit_file(options.submit)
+
+
+def run(options: Options) -> int:
+    """Opens the client and returns its exit code when it has ended."""
+    app = make_app()
+    kept = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        return _run(app, options)
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+def _run(app: QApplication, options: Options) -> int:
+    crashes = Crashes(report_folder())
+    left = crashes.install()
+    settings = open_settings(settings_path())
+    theme = make_theme(settings, options.look)
+    Dress(app, theme)
+    port = SocketsThread()
+    client = FarmClient(port)
+    notices = Notices(client.now_us)
+    again: list[str] = []
+    windows = Windows(
+        client, notices, settings, theme, restart=lambda: again.extend([sys.executable, "-m", "farm", "gui"])
+    )
+    app.setQuitOnLastWindowClosed(False)
+    windows.all_closed.connect(app.quit)
+    crashes.noted.connect(
+        lambda line: notices.say(
+            f"something went wrong in this client: {line}",
+            Level.ERROR,
+            hint=f"it is written down in {crashes.report}",
+        )
+    )
+    windows.restore(options.safe)
+    Tray(client, notices, settings, app_icon(), windows.show_job, windows.quit, parent=windows)
+    if settings.trouble:
+        notices.say(settings.trouble, Level.WARNING)
+    if left:
+        windows.offer_report(left)
+    client.start(options.farm)
+    QTimer.singleShot(0, windows, lambda: open_on(windows, options))
+    app.commitDataRequest.connect(lambda _: windows.save())
+    # Python sees a signal only while it runs, which it does with every tick of the windows.
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: windows.quit())
+    code = app.exec()
+    # In order: windows go, nothing comes any more, what was chosen is written.
+    windows.quit()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    client.stop()
+    settings.write()
+    crashes.remove()
+    if again:
+        QProcess.startDetached(again[0], [*again[1:], *(["--farm", client.farm] if client.farm else [])])
+    return code

@@ -1,0 +1,364 @@
+"""The frames of the current step as rows of a table: any number of them, none of them an object.
+
+What belongs here: which units are shown in which order, and the value of a cell.  What may not: widgets, and
+what is selected (``picked``).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+    QTimer,
+    Signal,
+)
+
+from client_gui.store import times
+from client_gui.store.moves import StepKind, plan
+from client_gui.views.job_parts.board import JobBoard
+from client_gui.views.job_parts.framecolumns import HEADS, MODES, RIGHT, Col, note_of, sort_key, source_of
+from client_gui.views.job_parts.frameset import FrameSet, state_word
+from client_gui.views.job_parts.heat import WRITTEN, Mode
+from client_gui.views.job_parts.unitfilter import OF_ROWS, fitting
+from farm.model.query import Query
+from farm.model.states import UnitState
+from farm.sdk.words import duration_text, price_text
+
+Index = QModelIndex | QPersistentModelIndex
+_DISPLAY: Final = Qt.ItemDataRole.DisplayRole
+_ALIGN: Final = Qt.ItemDataRole.TextAlignmentRole
+_TIP: Final = Qt.ItemDataRole.ToolTipRole
+_SPOKEN: Final = Qt.ItemDataRole.AccessibleTextRole
+#: The index of the unit; the part of its bar, of the longest shown; whether it stands out.
+UNIT_ROLE: Final = Qt.ItemDataRole.UserRole + 1
+BAR_ROLE: Final = Qt.ItemDataRole.UserRole + 2
+OUTLIER_ROLE: Final = Qt.ItemDataRole.UserRole + 3
+#: Steps with more frames than this are not arranged anew with every change.
+AT_ONCE: Final = 20_000
+#: How long their figures are gathered before they are counted anew.
+COUNT_MS: Final = 500
+NO_ROWS: Final = np.empty(0, np.int32)
+
+
+class FrameModel(QAbstractTableModel):
+    """Frames of the current step that a filter lets through, in the order of a column.
+
+    Attributes:
+        units: Units by row.
+    """
+
+    #: How many rows there are changed, or of how many.
+    counted = Signal()
+
+    def __init__(self, board: JobBoard, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._board = board
+        self.units: npt.NDArray[np.int32] = NO_ROWS
+        self._rows: npt.NDArray[np.int32] = NO_ROWS
+        self._step: FrameSet | None = None
+        self._query: Query | None = None
+        self._states: frozenset[int] = frozenset()
+        self._column, self._down = Col.FRAME, False
+        self._seconds = np.zeros(0)
+        self._known: times.Statistics | None = None
+        self._frozen = False
+        self._late = False
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.timeout.connect(self.arrange)
+        self._count_soon = QTimer(self)
+        self._count_soon.setSingleShot(True)
+        self._count_soon.setInterval(COUNT_MS)
+        self._count_soon.timeout.connect(self._recount)
+        board.step_changed.connect(self.reload)
+        board.steps_changed.connect(self._steps)
+        board.states_changed.connect(self._states_changed)
+        board.figures_changed.connect(self._figures_changed)
+        board.details.came.connect(self._rows_came)
+        self.reload()
+
+    # -- what is shown --
+
+    @property
+    def frames(self) -> FrameSet | None:
+        """The step whose frames are shown."""
+        return self._step
+
+    def set_query(self, query: Query | None) -> None:
+        """Shows only what a filter lets through."""
+        self._query = query
+        self.arrange()
+
+    def set_states(self, states: frozenset[int]) -> None:
+        """Shows only frames in some states; none = all."""
+        self._states = states
+        self.arrange()
+
+    def freeze(self, frozen: bool) -> None:
+        """While a menu is open or the mouse is held, nothing stands elsewhere than it was."""
+        self._frozen = frozen
+        if not frozen and self._late:
+            self._late = False
+            self.arrange()
+
+    def row_of(self, unit: int) -> int:
+        """The row of a unit, -1 when it is not shown."""
+        return int(self._rows[unit]) if 0 <= unit < len(self._rows) else -1
+
+    def unit_at(self, row: int) -> int:
+        """The unit of a row."""
+        return int(self.units[row])
+
+    def median_s(self) -> float | None:
+        """Median of the step's known times."""
+        return self._known.median_s if self._known is not None else None
+
+    # -- arranging --
+
+    def reload(self) -> None:
+        """Another step, or the same with other frames."""
+        self._step = self._board.current
+        self._take_seconds()
+        self._late = False
+        self._put(self._wanted())
+
+    def arrange(self) -> None:
+        """Filters and sorts anew; rows that stay keep their place in the list and what is selected."""
+        if self._frozen:
+            self._late = True
+            return
+        self._soon.stop()
+        began_s = time.perf_counter()
+        self._put(self._wanted())
+        # Sorting a million frames takes a while: the window's turns must stay many times longer.
+        self._soon.setInterval(round(20_000 * (time.perf_counter() - began_s)))
+
+    def _arrange_soon(self) -> None:
+        if self._step is None or self._step.units <= AT_ONCE:
+            self.arrange()
+        elif not self._soon.isActive():
+            self._soon.start()
+
+    def _steps(self) -> None:
+        if self._board.current is not self._step:
+            self.reload()
+
+    def _wanted(self) -> npt.NDArray[np.int32]:
+        frames = self._step
+        if frames is None:
+            return NO_ROWS
+        shown = np.arange(frames.units, dtype=np.int32)
+        if self._query is not None and self._query:
+            shown = shown[fitting(self._query, source_of(self._board, frames, self._seconds))]
+        states = self._board.states(frames.step)
+        if self._states and states is not None and len(states) == frames.units:
+            shown = shown[np.isin(states[shown], list(self._states))]
+        key = sort_key(self._board, frames, self._column, self._seconds)
+        if key is None:
+            return shown[::-1].copy() if self._down else shown
+        values = key[shown]
+        # What is not known comes last whichever way it is sorted.
+        unknown = np.isnan(values)
+        order = np.argsort(np.where(unknown, np.inf, -values if self._down else values), kind="stable")
+        return shown[order]
+
+    def _put(self, wanted: npt.NDArray[np.int32]) -> None:
+        frames = self._step
+        units = frames.units if frames is not None else 0
+        for step in plan(self.units, wanted, None):
+            nothing = QModelIndex()
+            if step.kind is StepKind.REMOVE:
+                self.beginRemoveRows(nothing, step.first, step.last)
+                self._set(step.view, units)
+                self.endRemoveRows()
+            elif step.kind is StepKind.INSERT:
+                self.beginInsertRows(nothing, step.first, step.last)
+                self._set(step.view, units)
+                self.endInsertRows()
+            elif step.kind is StepKind.MOVE:
+                to = step.to + 1 if step.to > step.first else step.to
+                self.beginMoveRows(nothing, step.first, step.first, nothing, to)
+                self._set(step.view, units)
+                self.endMoveRows()
+            else:
+                self.layoutAboutToBeChanged.emit()
+                old = self.persistentIndexList()
+                new = [self.index(int(step.new_rows[index.row()]), index.column()) for index in old]
+                self._set(step.view, units)
+                self.changePersistentIndexList(old, new)
+                self.layoutChanged.emit()
+        self._set(wanted, units)
+        self.counted.emit()
+
+    def _set(self, view: npt.NDArray[np.int32], units: int) -> None:
+        self.units = view
+        rows = np.full(max(units, int(view.max(initial=-1)) + 1), -1, np.int32)
+        rows[view] = np.arange(len(view), dtype=np.int32)
+        self._rows = rows
+
+    # -- changes --
+
+    def _take_seconds(self) -> None:
+        frames = self._step
+        if frames is None:
+            self._seconds, self._known = np.zeros(0), None
+            return
+        self._seconds = self._board.figures.seconds(frames.step, frames.units)
+        self._known = times.statistics(self._seconds)
+
+    def _states_changed(self, step: str, units: Any) -> None:
+        if self._step is None or step != self._step.step:
+            return
+        fields = self._query.fields() if self._query is not None and self._query else frozenset()
+        if self._states or self._column is Col.STATE or "state" in fields:
+            self._arrange_soon()
+        self._touched(units)
+
+    def _figures_changed(self, step: str, units: Any) -> None:
+        frames = self._step
+        if frames is None or step != frames.step:
+            return
+        if units is not None and len(self._seconds) == frames.units:
+            known = units[units < frames.units]
+            self._seconds[known] = self._board.figures.some(Mode.TIME, step, known)
+        else:
+            self._seconds = self._board.figures.seconds(step, frames.units)
+        if frames.units <= AT_ONCE:
+            self._recount()
+        else:
+            self._touched(units)
+            if not self._count_soon.isActive():
+                self._count_soon.start()
+
+    def _recount(self) -> None:
+        """Figures are others: the median is, and with it every bar, and perhaps what fits and its order."""
+        self._count_soon.stop()
+        self._known = times.statistics(self._seconds)
+        fields = self._query.fields() if self._query is not None and self._query else frozenset()
+        if self._column not in (Col.FRAME, Col.STATE) or fields & {"time", "cost", "tries", "node"}:
+            self._arrange_soon()
+        self._touched(None)
+
+    def _rows_came(self, step: str, units: Any) -> None:
+        if self._step is None or step != self._step.step:
+            return
+        if self._query is not None and self._query and self._query.fields() & OF_ROWS:
+            self._arrange_soon()
+        self._touched(units)
+
+    def _touched(self, units: Any) -> None:
+        if not len(self.units):
+            return
+        first, last = 0, len(self.units) - 1
+        if units is not None:
+            changed = np.asarray(units, np.int64)
+            rows = self._rows[changed[changed < len(self._rows)]]
+            rows = rows[rows >= 0]
+            if not len(rows):
+                return
+            first, last = int(rows.min()), int(rows.max())
+        self.dataChanged.emit(self.index(first, 0), self.index(last, len(Col) - 1))
+
+    # -- Qt --
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008
+        """Frames that are shown."""
+        return 0 if parent.isValid() else len(self.units)
+
+    def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: N802, B008
+        """Columns."""
+        return 0 if parent.isValid() else len(Col)
+
+    def headerData(  # noqa: N802
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        """Heads of columns."""
+        if orientation is Qt.Orientation.Horizontal and 0 <= section < len(HEADS):
+            if role == _DISPLAY:
+                return HEADS[section]
+            if role == _ALIGN:
+                side = Qt.AlignmentFlag.AlignRight if section in RIGHT else Qt.AlignmentFlag.AlignLeft
+                return int(side | Qt.AlignmentFlag.AlignVCenter)
+        return None
+
+    def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
+        """Sorts by a column."""
+        self._column, self._down = Col(max(column, 0)), order is Qt.SortOrder.DescendingOrder
+        self.arrange()
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """A cell."""
+        frames = self._step
+        if not index.isValid() or frames is None or index.row() >= len(self.units):
+            return None
+        unit = int(self.units[index.row()])
+        column = index.column()
+        if role == _DISPLAY:
+            return self.text(frames, unit, column)
+        if role == _ALIGN:
+            side = Qt.AlignmentFlag.AlignRight if column in RIGHT else Qt.AlignmentFlag.AlignLeft
+            return int(side | Qt.AlignmentFlag.AlignVCenter)
+        if role == UNIT_ROLE:
+            return unit
+        if column == Col.TIME and role in (BAR_ROLE, OUTLIER_ROLE, _TIP, _SPOKEN):
+            return self._time(unit, role)
+        if column == Col.NOTE and role == _TIP:
+            return self.text(frames, unit, column) or None
+        if role == _SPOKEN:
+            text = self.text(frames, unit, column)
+            selected = (
+                ", selected" if column == Col.FRAME and self._board.picked.has(frames.step, unit) else ""
+            )
+            return f"{HEADS[column]} {text or 'not known'}{selected}"
+        return None
+
+    def text(self, frames: FrameSet, unit: int, column: int) -> str:
+        """What a cell says."""
+        step = frames.step
+        if column == Col.FRAME:
+            return frames.name(unit)
+        row = self._board.details.row(step, unit)
+        if column == Col.STATE:
+            state = self._board.state(step, unit)
+            if state is None:
+                return ""
+            part = row.progress if row is not None and state == UnitState.RUNNING else None
+            return f"{state_word(state)} {part:.0%}" if part is not None else state_word(state)
+        if column == Col.TIME:
+            seconds = self._seconds[unit]
+            return duration_text(float(seconds)) if seconds == seconds else ""
+        if column == Col.NODE:
+            number = self._board.figures.one(Mode.NODE, step, unit)
+            return self._board.node_name(int(number)) if number else row.node if row is not None else ""
+        if column == Col.NOTE:
+            return note_of(row) if row is not None else ""
+        mode = MODES[Col(column)]
+        value = self._board.figures.one(mode, step, unit)
+        if value is None and column == Col.COST and row is not None and row.cost_nano:
+            return price_text(row.cost_nano)
+        return WRITTEN[mode](value) if value is not None else ""
+
+    def _time(self, unit: int, role: int) -> Any:
+        known, seconds = self._known, float(self._seconds[unit])
+        if known is None or seconds != seconds:
+            return None
+        if role == BAR_ROLE:
+            # Twice the median is a full half of the room; what is beyond the 95th percentile is cut.
+            whole = max(known.p95_s, known.median_s * 2) or 1.0
+            return min(1.0, seconds / whole)
+        slow = known.median_s > 0 and seconds > 3 * known.median_s
+        if role == OUTLIER_ROLE:
+            return slow
+        if known.median_s <= 0:
+            return None
+        times_of = f"{seconds / known.median_s:.1f} times the median of {duration_text(known.median_s)}"
+        said = f"{duration_text(seconds)}, {times_of}"
+        return f"{said}, far above the others" if slow else said

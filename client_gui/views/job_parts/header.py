@@ -1,0 +1,280 @@
+"""The head of the job's dock: what it is, how far it is, when it will be done, what it costs, what to do.
+
+What belongs here: showing the job's row.  What may not: its frames.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from PySide6.QtCore import QRectF, QSize, Qt, QTimer
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from client_gui.delegates.bars import PARTS_ORDER, draw_parts
+from client_gui.store.columns import summed_counts
+from client_gui.store.eta import UNKNOWN, eta_text, left_text
+from client_gui.style.glyphs import state_icon
+from client_gui.style.theme import Theme
+from client_gui.views.job_parts.board import JobBoard
+from client_gui.views.job_parts.charts import Sparkline
+from client_gui.views.job_parts.frameset import many, state_word
+from client_gui.views.job_parts.timespanel import local_zone
+from farm.model.states import UnitState
+from farm.sdk.words import price_text, time_text
+
+#: Buttons: the action's id, its words, its key as the tip says it.
+_BUTTONS: Final = (
+    ("retry", "Retry failed"),
+    ("pause", "Pause"),
+    ("resume", "Resume"),
+    ("priority", "Priority…"),
+    ("cancel", "Cancel…"),
+)
+
+
+def paint_counts(painter: QPainter, area: QRectF, counts: tuple[int, ...], theme: Theme) -> None:
+    """Units by state as a bar, as the list of jobs has it."""
+    colours = [theme.state_colour(state.word) for state in UnitState] + [theme.colour("dim")]
+    draw_parts(painter, area, counts, colours, theme.colour("raised"))
+
+
+def counts_words(counts: tuple[int, ...]) -> str:
+    """Units by state in words: ``40 done, 10 running``."""
+    order = [*map(int, PARTS_ORDER), *range(len(UnitState), len(counts))]
+    said = [
+        f"{counts[state]:,} {state_word(state)}" for state in order if state < len(counts) and counts[state]
+    ]
+    return ", ".join(said)
+
+
+class CountsBar(QWidget):
+    """Units by state."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self._counts: tuple[int, ...] = ()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setAccessibleName("Progress")
+
+    def set(self, counts: tuple[int, ...]) -> None:
+        """Shows other counts."""
+        if counts != self._counts:
+            self._counts = counts
+            self.setToolTip(counts_words(counts))
+            self.setAccessibleDescription(counts_words(counts))
+            self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """A thin bar."""
+        return QSize(self._theme.em(10), self._theme.em(0.6))
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """The bar."""
+        area = QRectF(self.rect()).adjusted(0, 2, 0, 0)
+        paint_counts(QPainter(self), area, self._counts, self._theme)
+
+
+class JobHeader(QWidget):
+    """What there is to know of a job at a glance."""
+
+    def __init__(self, board: JobBoard, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._board = board
+        self._theme = board.desk.theme
+        self.setAccessibleName("Job")
+        self._glyph, self._state, self._name, self._who = QLabel(), QLabel(), QLabel(), QLabel()
+        self._counts, self._reason = QLabel(), QLabel()
+        self.bar = CountsBar(self._theme)
+        self.line = Sparkline(self._theme, 1.8, name="Frame times of the current step")
+        self._values: dict[str, tuple[QLabel, QLabel]] = {}
+        self.buttons: dict[str, QPushButton] = {}
+        box = QVBoxLayout(self)
+        self._box = box
+        top = QHBoxLayout()
+        self._top = top
+        top.addWidget(self._glyph)
+        top.addWidget(self._state)
+        top.addWidget(self._name, 1)
+        top.addWidget(self._who)
+        box.addLayout(top)
+        box.addWidget(self._reason)
+        box.addWidget(self.bar)
+        box.addWidget(self._counts)
+        facts = QGridLayout()
+        self._facts = facts
+        for place, word in enumerate(("done", "ready", "so far", "at the end", "waste")):
+            value, name = QLabel(UNKNOWN), QLabel(word)
+            facts.addWidget(value, 0, place)
+            facts.addWidget(name, 1, place)
+            self._values[word] = (value, name)
+        facts.addWidget(self.line, 0, 5, 2, 1)
+        facts.setColumnStretch(5, 1)
+        box.addLayout(facts)
+        row = QHBoxLayout()
+        self._row = row
+        for action, words in _BUTTONS:
+            button = QPushButton()
+            button.setText(words)
+            button.clicked.connect(lambda _=False, action=action: self._run(action))
+            row.addWidget(button)
+            self.buttons[action] = button
+        row.addStretch(1)
+        box.addLayout(row)
+        for label in self.findChildren(QLabel):
+            label.setTextFormat(Qt.TextFormat.PlainText)
+        self._reason.setWordWrap(True)
+        self._name.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        # A long name must not keep the dock from being narrow.
+        for label in (self._name, self._counts, self._reason):
+            label.setMinimumWidth(self._theme.em(4))
+            label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(400)
+        self._soon.timeout.connect(self._draw_line)
+        board.row_changed.connect(self.refresh)
+        board.step_changed.connect(self._draw_line)
+        board.figures_changed.connect(lambda *_: self._soon.isActive() or self._soon.start())
+        board.desk.actions.pending_changed.connect(self.refresh)
+        self._theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def _restyle(self) -> None:
+        theme = self._theme
+        edge = theme.em(0.5)
+        self._box.setContentsMargins(edge, edge, edge, theme.em(0.3))
+        self._box.setSpacing(theme.em(0.25))
+        self._top.setSpacing(theme.em(0.4))
+        self._facts.setHorizontalSpacing(theme.em(1.0))
+        self._facts.setVerticalSpacing(0)
+        self._row.setSpacing(theme.em(0.3))
+        name = theme.font(bold=True)
+        name.setPointSizeF(name.pointSizeF() * 1.15)
+        self._name.setFont(name)
+        self._state.setFont(theme.font(bold=True))
+        for label in (self._who, self._counts, self._reason):
+            label.setFont(theme.font(small=True))
+        for label, token in (
+            (self._name, "text"),
+            (self._who, "dim"),
+            (self._counts, "dim"),
+            (self._reason, "text"),
+        ):
+            _ink(label, theme, token)
+        for value, word in self._values.values():
+            value.setFont(theme.font(bold=True))
+            word.setFont(theme.font(small=True))
+            _ink(value, theme, "text")
+            _ink(word, theme, "dim")
+        for button in self.buttons.values():
+            button.setFont(theme.font(small=True))
+        self.refresh()
+
+    # -- what is shown --
+
+    def refresh(self) -> None:
+        """Shows the job as it is now."""
+        board = self._board
+        row = board.row
+        self.setVisible(row is not None)
+        if row is None:
+            return
+        theme = self._theme
+        pending = board.desk.actions.pending("jobs", board.job, "state")
+        word = pending or str(row["state"])
+        self._glyph.setPixmap(state_icon(theme, word).pixmap(theme.em(1.0), theme.em(1.0)))
+        self._state.setText(f"{word}{'…' if pending else ''}")
+        palette = self._state.palette()
+        palette.setColor(QPalette.ColorRole.WindowText, theme.state_colour(word))
+        self._state.setPalette(palette)
+        self._state.setAccessibleName(f"State: {word}{', under way' if pending else ''}")
+        self._name.setText(str(row["name"]))
+        self._name.setToolTip(f"J{board.job} {row['name']}\nsubmitted {time_text(row['submitted_us'])}")
+        priority = board.desk.actions.pending("jobs", board.job, "priority")
+        who = [f"J{board.job}", row["user"], row["project"], f"priority {priority or row['priority']}"]
+        self._who.setText(" · ".join(str(part) for part in who if part))
+        self._reason.setText(str(row["reason"]))
+        self._reason.setVisible(bool(row["reason"]))
+        counts = summed_counts(board.rows)
+        self.bar.set(counts)
+        self._counts.setText(counts_words(counts))
+        self._show_facts(row)
+        self._show_buttons(row)
+        self.setAccessibleDescription(
+            f"{row['name']}, {word}, {counts_words(counts)}, ready {self._values['ready'][0].text()}"
+        )
+
+    def _show_facts(self, row: dict[str, Any]) -> None:
+        now_us = self._board.desk.client.now_us()
+        low, high = row["eta_low_us"], row["eta_high_us"]
+        ended = row["ended_us"] and row["state"] in ("done", "canceled", "failed")
+        ready = (
+            time_text(row["ended_us"], now_us / 1e6) if ended else eta_text(low, high, now_us, local_zone())
+        )
+        spend, waste = row["spend_nano"], row["waste_nano"]
+        cost_low, cost_high = row["cost_low_nano"], row["cost_high_nano"]
+        forecast = UNKNOWN
+        if cost_low is not None and cost_high is not None and not ended:
+            # What is spent is spent: no forecast ends below it.
+            forecast = price_range(max(cost_low, spend), max(cost_high, spend))
+        share = f" ({waste / spend:.0%})" if waste and spend else ""
+        said = {
+            "done": f"{row['done']:,} / {row['units']:,}",
+            "ready": ready,
+            "so far": price_text(spend),
+            "at the end": forecast,
+            "waste": f"{price_text(waste)}{share}" if waste else "none",
+        }
+        for name, text in said.items():
+            value, word = self._values[name]
+            value.setText(text)
+            value.setAccessibleName(f"{name}: {text}")
+            for label in (value, word):
+                label.setVisible(not (name == "at the end" and forecast == UNKNOWN))
+        self._values["ready"][1].setText("ended" if ended else "ready")
+        without = row["not_estimated"]
+        tip = left_text(low, high, now_us)
+        tip = f"{tip} left; holds in about four of five cases" if high is not None and not ended else ""
+        if without:
+            tip += f"\nwithout {', '.join(without)}"
+        self._values["ready"][0].setToolTip(tip)
+        self._values["at the end"][0].setToolTip(tip and "what it will have cost; " + tip.partition("; ")[2])
+
+    def _show_buttons(self, row: dict[str, Any]) -> None:
+        book, context = self._board.desk.actions, self._board.job_context()
+        paused = row["state"] == "paused"
+        for action, button in self.buttons.items():
+            if action in ("pause", "resume"):
+                button.setVisible((action == "resume") == paused)
+            why = book.why_not(action, context)
+            button.setEnabled(not why)
+            button.setToolTip(why or button.text())
+            button.setAccessibleName(button.text().rstrip("…"))
+            button.setAccessibleDescription(why)
+        self.buttons["retry"].setVisible(bool(row["failed"]))
+        if row["failed"]:
+            self.buttons["retry"].setText(f"Retry {many(row['failed'], 'failed frame')}")
+
+    def _draw_line(self) -> None:
+        frames = self._board.current
+        if frames is not None and self.isVisible():
+            self.line.set(self._board.figures.seconds(frames.step, frames.units))
+
+    def _run(self, action: str) -> None:
+        self._board.desk.actions.run(action, self._board.job_context())
+
+
+def price_range(low_nano: int, high_nano: int) -> str:
+    """A range of money: ``2.80–3.40 USD``."""
+    low, high = price_text(low_nano), price_text(high_nano)
+    if low == high:
+        return low
+    return f"{low.removesuffix(' USD')}–{high}"
+
+
+def _ink(label: QLabel, theme: Theme, token: str) -> None:
+    palette = label.palette()
+    palette.setColor(QPalette.ColorRole.WindowText, theme.colour(token))
+    label.setPalette(palette)

@@ -1,0 +1,153 @@
+"""The list of jobs.
+
+What belongs here: what is special to jobs: columns, sums, views, what a click leads to.  What may not: what
+all lists do (``listing``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
+
+import numpy as np
+from PySide6.QtWidgets import QWidget
+
+from client_gui.actions.context import ActionContext
+from client_gui.desk import Desk
+from client_gui.models.column import Shown
+from client_gui.models.job_columns import JOB_SHOWN
+from client_gui.models.marks import marks_shown
+from client_gui.settings import Setting
+from client_gui.store.farmstore import FarmChange
+from client_gui.store.filter import JOB_FACETS, JOB_SOURCES, Sources
+from client_gui.store.table import MISSING, Change, Numbers, Slots, Table
+from client_gui.views.listing import ListView
+from client_gui.views.savedviews import JOB_VIEWS, SavedView
+from farm.model.query import JOBS, Query, Vocabulary
+from farm.model.roles import Role
+from farm.sdk.words import plural, price_text
+
+#: The filter as it was left.
+FILTER: Final[Setting[str]] = Setting("jobs/filter", "")
+#: Whether anybody has ever chosen a filter here: artists begin with their own jobs.
+CHOSEN: Final[Setting[bool]] = Setting("jobs/filter-chosen", False)
+
+
+class JobsView(ListView):
+    """The list of jobs."""
+
+    name: ClassVar[str] = "jobs"
+    title: ClassVar[str] = "Jobs"
+    scope: ClassVar[str] = "jobs"
+    vocabulary: ClassVar[Vocabulary] = JOBS
+    sources: ClassVar[Sources] = JOB_SOURCES
+    facet_columns: ClassVar[Mapping[str, str]] = JOB_FACETS
+    given_views: ClassVar[tuple[SavedView, ...]] = JOB_VIEWS
+    likely: ClassVar[tuple[str, ...]] = ("retry", "pause-toggle", "priority", "why")
+
+    def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
+        super().__init__(desk, parent)
+        if not self.model.sort_by:
+            self.model.set_sort((("submitted", True),))
+        kept = desk.settings.get(FILTER)
+        if not desk.settings.get(CHOSEN) and desk.client.role is Role.ARTIST:
+            kept = "mine"
+        self.bar.set_text(kept)
+        self.bar.queried.connect(self._keep_filter)
+        desk.focus.job_changed.connect(self._focus_moved)
+        desk.actions.marks.changed.connect(self._marks_changed)
+
+    # -- what it lists --
+
+    def rows(self) -> Table[int]:
+        """Jobs of the store."""
+        return self.desk.client.store.jobs
+
+    def columns(self) -> Sequence[Shown]:
+        """Marks, and what is known of a job."""
+        return (marks_shown(self.desk.actions.marks), *JOB_SHOWN)
+
+    def change_of(self, change: FarmChange) -> Change[int]:
+        """Of jobs."""
+        return change.jobs
+
+    def look(self) -> None:
+        """Follows the list of jobs."""
+        self.desk.client.look(self.looker, jobs=True)
+
+    def _keep_filter(self, query: Query) -> None:
+        self.desk.settings.set(CHOSEN, True)
+        self.desk.settings.set(FILTER, str(query))
+
+    def _marks_changed(self, _: object) -> None:
+        self.table.viewport().update()
+
+    # -- what somebody does --
+
+    def arrived(self, row_id: int) -> None:
+        """Looks at the job."""
+        self.desk.focus.set_job(row_id)
+
+    def opened(self, row_id: int) -> None:
+        """Shows the job in full."""
+        self.desk.focus.set_job(row_id)
+        self.desk.focus.show("job")
+
+    def _focus_moved(self) -> None:
+        self.follow_focus(self.desk.focus.job)
+
+    def context_of(self, ids: tuple[int, ...], hidden: int = 0) -> ActionContext:
+        """Jobs."""
+        return ActionContext("jobs", jobs=ids, hidden=hidden)
+
+    def kinds_of(self, slots: Slots) -> Numbers:
+        """State, archived, whose, and which units there are."""
+        table = self.rows()
+        user = self.desk.client.user
+        mine = [table.values("user")[slot] == user for slot in slots.tolist()]
+        left = [table.numbers(name)[slots] > 0 for name in ("done", "failed", "running", "waiting")]
+        return np.column_stack([table.numbers("state")[slots], table.numbers("archived")[slots], mine, *left])
+
+    def totals(self, ids: Sequence[int]) -> str:
+        """How many jobs, how far they are, and what they cost."""
+        table = self.rows()
+        if not ids:
+            slots = self.model.order.view
+            if not len(slots):
+                return ""
+            head = f"{plural_of(len(slots), 'job')}"
+        else:
+            slots = np.array([slot for one in ids if (slot := table.slot(one)) >= 0], np.int32)
+            head = f"{len(slots):,} selected"
+        sums = {
+            name: int(table.numbers(name)[slots].sum()) for name in ("units", "done", "failed", "running")
+        }
+        money = table.numbers("spend_nano")[slots]
+        cost = int(money[money != MISSING].sum())
+        parts = [head, f"{sums['done']:,} of {plural_of(sums['units'], 'frame')} done"]
+        if sums["running"]:
+            parts.append(f"{sums['running']:,} running")
+        if sums["failed"]:
+            parts.append(f"{sums['failed']:,} failed")
+        parts.append(price_text(cost))
+        return "  ·  ".join(parts)
+
+    def nothing_yet(self) -> tuple[str, str, str]:
+        """No jobs: how to submit."""
+        return (
+            "No jobs yet",
+            "Submit one here, from Blender's render menu, or with `farm submit` on the command line.",
+            "Submit a job",
+        )
+
+    def blank_pressed(self) -> None:
+        """Clears the filter, or submits when there is nothing to be hidden."""
+        if len(self.rows()):
+            self.bar.clear()
+        else:
+            self.desk.focus.show("submit")
+
+
+def plural_of(count: int, word: str) -> str:
+    """``1 job``, ``1,284 jobs``."""
+    return plural(count, word).replace(str(count), f"{count:,}", 1)

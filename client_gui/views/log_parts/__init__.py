@@ -1,0 +1,1 @@
+"""Parts of the Log dock; nothing here knows the window."""

@@ -1,0 +1,1 @@
+"""Parts of the Preview dock; nothing here knows the window."""
