@@ -57,6 +57,8 @@ class ServedFarm:
         self._speed = speed
         self._process: subprocess.Popen[str] | None = None
         self._broker = 0
+        self._said: list[str] = []
+        self._reader: threading.Thread | None = None
         self.name = ""
         self.variables = os.environ | self._places_of()
 
@@ -111,38 +113,59 @@ class ServedFarm:
         try:
             self.name = str(json.loads(line)["farm"])
         except (ValueError, KeyError, TypeError) as error:
-            raise self._refusal() from error
+            trouble = f"{self._scenario} cannot be served"
+            raise self._error() or FarmUnreachable(trouble, hint=self._last_words()) from error
 
     def _first_line(self) -> str:
         """What the process says first, "" when it ends or says nothing in time."""
         assert self._process is not None
-        assert self._process.stdout is not None
-        said: queue.SimpleQueue[str] = queue.SimpleQueue()
         stream = self._process.stdout
-        threading.Thread(target=lambda: said.put(stream.readline()), name="first line", daemon=True).start()
+        assert stream is not None
+        first: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+        def read() -> None:
+            with contextlib.suppress(ValueError):  # closed by ``close``
+                for line in stream:
+                    self._said.append(line)
+                    if len(self._said) == 1:
+                        first.put(line)
+            first.put("")
+
+        self._reader = threading.Thread(target=read, name="simulator", daemon=True)
+        self._reader.start()
         try:
-            return said.get(timeout=START_S)
+            return first.get(timeout=START_S)
         except queue.Empty:
             return ""
 
-    def _refusal(self) -> OvercrankError:
-        """Why there is no farm."""
+    def _error(self) -> OvercrankError | None:
+        """What the process said when it ended by itself, None when it said nothing that can be read."""
         assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_S)
-        said = (self._home / "simulate.log").read_text("utf-8", "replace").strip()
+        if self._reader is not None:
+            self._reader.join(1.0)
+        text = "".join(self._said)
+        start = text.find("{", text.find("\n") + 1 if self.name else 0)
         with contextlib.suppress(ValueError, KeyError, TypeError):
-            told = json.loads(said)["error"]
+            told = json.loads(text[start:])["error"]
             return CallError(str(told["message"]), hint=str(told.get("hint") or ""))
-        last = said.splitlines()[-1] if said else "it says nothing"
-        return FarmUnreachable(f"{self._scenario} cannot be served: {last}")
+        return None
 
-    def trouble(self) -> str:
-        """Why it is not there any more, "" while it is."""
+    def _last_words(self) -> str:
+        lines = (self._home / "simulate.log").read_text("utf-8", "replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "")
+
+    def check(self) -> None:
+        """Passes while the farm is there.
+
+        Raises:
+            OvercrankError: It has ended; says why.
+        """
         if self._process is None or self._process.poll() is None:
-            return ""
-        said = (self._home / "simulate.log").read_text("utf-8", "replace").strip()
-        return said.splitlines()[-1] if said else f"it ended with code {self._process.returncode}"
+            return
+        code = self._process.returncode
+        raise self._error() or FarmUnreachable(f"the simulated farm has ended with code {code}")
 
     def lose(self) -> None:
         """Ends its broker without a word, as a power cut does; its agents are left alone."""
@@ -179,7 +202,8 @@ class ServedFarm:
             places, door = Places(self.name), Places(NAME)
             endpoint = read_endpoint(places.endpoint)
             if endpoint is None:
-                raise FarmUnreachable(f"the simulated farm has ended: {self.trouble()}")
+                self.check()
+                raise FarmUnreachable("the simulated farm does not say where it is")
             self._broker = endpoint.pid
             farm = Farm.connect(self.name)
             try:

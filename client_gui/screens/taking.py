@@ -177,6 +177,7 @@ class _Shoot:
         """Takes all pictures of a farm."""
         variables = dict(served.variables if served is not None else os.environ)
         cameras: list[_Camera] = []
+        lost = False
         try:
             for scale in SCALES:
                 # One by one: what was started is ended below even when the next cannot be.
@@ -186,8 +187,10 @@ class _Shoot:
                 waiting = [camera for camera in cameras if not camera.over]
                 if wrangler is not None and any(not camera.waits for camera in waiting):
                     wrangler.look()
+                if served is not None and not lost:
+                    served.check()
                 if served is not None and waiting and all(camera.waits for camera in waiting):
-                    wrangler = None
+                    wrangler, lost = None, True
                     served.lose()
                     for camera in waiting:
                         camera.waits = False

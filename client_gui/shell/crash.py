@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import faulthandler
 import getpass
-import os
 import platform
 import re
 import socket
@@ -33,7 +32,10 @@ _FAULT: Final = "gui-fault.txt"
 _MOST_BYTES: Final = 256 * 1024
 #: Equal errors are written once, and told once.
 _MOST_TOLD: Final = 20
-_KEY: Final = re.compile(r"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40}")
+#: Whatever could hold a key as Z85 writes it: forty characters of these or more.
+_RUN: Final = re.compile(r"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{}@%$#]{40,}")
+#: Characters that keys are full of and paths are not.
+_ODD: Final = frozenset("+^!*?&<>()[]{}@%$#")
 _TOKEN: Final = re.compile(r"\b(token|secret|password|key)(\s*[=:]\s*)\S+", re.IGNORECASE)
 
 
@@ -160,21 +162,16 @@ def about_text() -> str:
 
 def redacted(text: str) -> str:
     """A text without what is nobody's business: keys, tokens, the user's name, home, and machine."""
-    found = _KEY.sub(lambda one: one[0] if _plain(one[0]) else "<key>", text)
+    found = _RUN.sub(lambda one: "<key>" if sum(c in _ODD for c in one[0]) >= 3 else one[0], text)
     found = _TOKEN.sub(r"\1\2<hidden>", found)
     home = str(Path.home())
     if len(home) > 1:
         found = found.replace(home, "~")
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):
+    except (OSError, KeyError, ImportError):
         user = ""
     for name, word in ((user, "<user>"), (socket.gethostname(), "<machine>")):
         if len(name) > 2:
             found = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", word, found)
     return found
-
-
-def _plain(text: str) -> bool:
-    """Whether forty characters are a path or a row of one character rather than a key."""
-    return os.sep in text.strip("/") or len(set(text)) < 12

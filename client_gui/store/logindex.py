@@ -3,7 +3,9 @@
 What belongs here: offsets of rows, of errors and warnings, and which parts of a log are here.  What may not:
 Qt, sockets, files, and the text itself: of a log of 1 GB only 4 bytes a row are kept.
 
-Longer than most: both halves must agree on what a row is.  ``Intake`` reads bytes (in a worker) and makes ``Piece`` records; ``LogMap`` takes these (in the
+Longer than most: both halves must agree on what a row is.
+
+``Intake`` reads bytes (in a worker) and makes ``Piece`` records; ``LogMap`` takes these (in the
 window's thread) and answers which row is where.  Offsets fit 32 bits: the farm keeps at most 1 GiB of a log.
 """
 

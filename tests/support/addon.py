@@ -87,6 +87,7 @@ def shot(saved_as: Path, /, **more: Any) -> dict[str, Any]:
         "sound": False,
         "python": [],
         "unsaved_images": [],
+        "unpackable": [],
         "assets": [],
         "simulations": [],
     }

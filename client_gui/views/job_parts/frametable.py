@@ -192,11 +192,11 @@ class FrameTable(QTableView):
             Col.TIME: "--- 00 m 00 s",
             Col.MEMORY: "0.0 GiB..",
             Col.TRIES: HEADS[Col.TRIES] + "  ",
-            Col.COST: "0.0000 USD",
+            Col.COST: "0.00000 USD",
         }
         for column, sample in samples.items():
             wide = max(
-                metrics.horizontalAdvance(sample), metrics.horizontalAdvance(HEADS[column]) + theme.em(1)
+                metrics.horizontalAdvance(sample), metrics.horizontalAdvance(HEADS[column]) + theme.em(1.6)
             )
             head.resizeSection(column, wide + theme.em(0.9))
         self.viewport().update()

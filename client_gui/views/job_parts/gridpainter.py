@@ -41,7 +41,7 @@ class GridPainter:
         self._board = board
         self._picture = picture
         self._theme = theme
-        self._glyphs: dict[tuple[int, int, int, float], QPixmap] = {}
+        self._glyphs: dict[tuple[Mode, int, int, int, float], QPixmap] = {}
 
     def restyle(self) -> None:
         """Colours or sizes are others."""
@@ -231,7 +231,7 @@ class GridPainter:
             painter.drawText(QRect(x + 1, y, edge - 1, edge - max(1, edge // 12)), flags, text)
 
     def _glyph(self, state: int, byte: int, edge: int, ratio: float) -> QPixmap:
-        key = (state, byte, edge, ratio)
+        key = (self._picture.mode, state, self._picture.colour(byte).rgba(), edge, ratio)
         found = self._glyphs.get(key)
         if found is None:
             if len(self._glyphs) > 4096:

@@ -59,12 +59,12 @@ TRIES: Final = (
     TableColumn("Outcome", lambda row: row.outcome or "running", sample="canceled"),
     TableColumn("Start", lambda row: time_text(row.started_us), sample="2026-11-30 12:00"),
     TableColumn("Took", _took, right=True, sample="00 m 00 s"),
-    TableColumn("Cost", lambda row: price_text(row.charge_nano), right=True, sample="0.0000 USD"),
+    TableColumn("Cost", lambda row: price_text(row.charge_nano), right=True, sample="0.00000 USD"),
     TableColumn(
         "Waste",
         lambda row: price_text(row.waste_nano) if row.waste_nano else NOTHING,
         right=True,
-        sample="0.0000 USD",
+        sample="0.00000 USD",
     ),
     TableColumn("Why", lambda row: row.reason, sample="0" * 30),
 )

@@ -1,0 +1,460 @@
+"""The list of jobs: found, filtered, sorted, acted on by keyboard, and quiet while the farm is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QMenu, QSpinBox
+from pytestqt.qtbot import QtBot
+
+from client_gui.actions.context import ActionContext
+from client_gui.actions.records import BY_ID
+from client_gui.models.order_model import ID_ROLE
+from client_gui.net.port import Standing
+from client_gui.store.farmstore import Link
+from client_gui.views.chips import Chip
+from client_gui.views.jobs import JobsView
+from client_gui.views.listing import OF_LISTS, ListView
+from client_gui.views.nodes import NodesView
+from farm.protocol.client import ActReq
+from tests.support.gui_rig import NOW_US, Rig, job_row, replaced, step_row
+
+HOUR_US = 3_600_000_000
+
+
+def jobs() -> tuple[Any, ...]:
+    """Six jobs of two users in several states."""
+    return (
+        job_row(1, name="sh010_lgt", user="ana", submitted_us=NOW_US - HOUR_US),
+        job_row(
+            2,
+            name="sh020_fx",
+            user="bo",
+            state="failed",
+            failed=3,
+            running=0,
+            submitted_us=NOW_US - 2 * HOUR_US,
+            steps=(step_row(counts=(0, 57, 0, 40, 3, 0, 0)),),
+        ),
+        job_row(
+            3,
+            name="sh100_lgt",
+            user="ana",
+            state="queued",
+            running=0,
+            done=0,
+            submitted_us=NOW_US - 3 * HOUR_US,
+        ),
+        job_row(
+            4, name="sh030_cmp", user="ana", state="paused", running=0, submitted_us=NOW_US - 4 * HOUR_US
+        ),
+        job_row(
+            5,
+            name="sh040_cmp",
+            user="cy",
+            project="arctic",
+            state="done",
+            done=100,
+            running=0,
+            ended_us=NOW_US - HOUR_US,
+            eta_low_us=None,
+            eta_high_us=None,
+            submitted_us=NOW_US - 5 * HOUR_US,
+            steps=(step_row(counts=(0, 0, 0, 100, 0, 0, 0)),),
+        ),
+        job_row(
+            6,
+            name="sh050_fx",
+            user="bo",
+            state="running",
+            failed=2,
+            priority=80,
+            submitted_us=NOW_US - 6 * HOUR_US,
+        ),
+    )
+
+
+@pytest.fixture
+def make(rig: Rig, qtbot: QtBot) -> Callable[..., JobsView]:
+    def made(rows: tuple[Any, ...] | None = None, *, feed: bool = True) -> JobsView:
+        view = JobsView(rig.desk)
+        qtbot.addWidget(view)
+        view.resize(1100, 500)
+        view.show()
+        if feed:
+            rig.snapshot(jobs() if rows is None else rows)
+        return view
+
+    return made
+
+
+def shown(view: JobsView) -> list[int]:
+    model = view.model
+    return [model.index(row, 0).data(ID_ROLE) for row in range(model.rowCount())]
+
+
+def cell(view: JobsView, job: int, column: str) -> str:
+    model = view.model
+    return str(model.index(model.row_of(job), model.column_of(column)).data())
+
+
+def type_filter(qtbot: QtBot, view: JobsView, text: str) -> None:
+    view.bar.edit.clear()
+    qtbot.keyClicks(view.bar.edit, text)
+
+
+def chips(view: JobsView) -> dict[str, Chip]:
+    return {chip.text(): chip for chip in view.bar.findChildren(Chip) if chip.isVisible()}
+
+
+def test_it_follows_jobs_only_while_it_is_looked_at(rig: Rig, make: Callable[..., JobsView]) -> None:
+    view = make()
+    assert rig.followed() == ("jobs",)
+    assert shown(view) == [1, 2, 3, 4, 5, 6], "the newest first"
+    view.hide()
+    assert rig.followed() == ()
+    rig.client.look("other", jobs=True)
+    rig.snapshot((*jobs(), job_row(7, submitted_us=NOW_US)))
+    view.show()
+    assert shown(view)[0] == 7, "what came while it was hidden is there"
+
+
+def test_a_row_says_all_an_artist_asks(make: Callable[..., JobsView]) -> None:
+    view = make()
+    assert cell(view, 6, "name") == "sh050_fx"
+    assert cell(view, 6, "state") == "running"
+    assert cell(view, 6, "progress") == "40 %"
+    assert cell(view, 6, "done") == "40/100"
+    assert cell(view, 6, "failed") == "2"
+    assert cell(view, 6, "mean") == "12 s"
+    assert cell(view, 6, "priority") == "80"
+    assert cell(view, 6, "age") == "6 h"
+    assert cell(view, 6, "cost") == "1.25"
+    assert cell(view, 6, "forecast") == "2.80–3.40"
+    assert "–" in cell(view, 6, "eta"), "a range and no promise"
+    assert cell(view, 5, "eta") == "", "what is done is ready"
+    model = view.model
+    bar = model.index(model.row_of(6), model.column_of("progress"))
+    spoken = bar.data(Qt.ItemDataRole.AccessibleTextRole)
+    assert spoken == "40 % done: 40 done, 10 running, 50 queued"
+
+
+def test_unknown_states_of_a_newer_farm_are_shown(rig: Rig, make: Callable[..., JobsView]) -> None:
+    view = make((job_row(1, state="dreaming", steps=(step_row(counts=(0, 50, 10, 38, 0, 0, 0, 2)),)),))
+    assert cell(view, 1, "state") == "dreaming"
+    tip = view.model.index(0, view.model.column_of("progress")).data(Qt.ItemDataRole.ToolTipRole)
+    assert tip == "38 done, 10 running, 50 queued, 2 in another state"
+    view.grab()
+
+
+def test_a_filter_is_run_with_every_key_and_a_wrong_one_hides_nothing(
+    qtbot: QtBot, make: Callable[..., JobsView]
+) -> None:
+    view = make()
+    type_filter(qtbot, view, "lgt")
+    assert shown(view) == [1, 3]
+    type_filter(qtbot, view, "state:failed,running age<90m")
+    assert shown(view) == [1]
+    type_filter(qtbot, view, "mine -cmp")
+    assert shown(view) == [1, 3]
+    view.bar.edit.setText("mine -cmp age<2x")
+    assert view.bar.edit.error is not None
+    assert "unit of time" in view.bar.edit.message()
+    assert shown(view) == [1, 3], "the list stays as it was"
+    qtbot.keyClick(view.bar.edit, Qt.Key.Key_Escape)
+    assert shown(view) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_field_that_is_being_typed_hides_nothing(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    edit = view.bar.edit
+    seen: list[int] = []
+    view.model.updated.connect(lambda update: seen.append(len(shown(view))))
+    type_filter(qtbot, view, "state:failed")
+    assert shown(view) == [2]
+    assert 0 not in seen, "the list does not empty at `state`"
+    edit.clear()
+    qtbot.keyClicks(edit, "sta")
+    assert len(shown(view)) == 6
+    qtbot.keyClick(edit, Qt.Key.Key_Return)
+    assert shown(view) == [], "who means the word says so, or waits"
+
+
+def test_a_word_that_no_field_has_is_doubted(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    type_filter(qtbot, view, "state:faild ")
+    assert view.bar.edit.error is None
+    assert "did you mean failed" in view.bar.edit.message()
+
+
+def test_chips_mirror_the_filter_and_take_its_parts_away(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    type_filter(qtbot, view, "user:ana state:queued,paused")
+    assert shown(view) == [3, 4]
+    found = chips(view)
+    assert {"user:ana", "state:queued,paused"} <= set(found)
+    qtbot.keyClick(found["user:ana"], Qt.Key.Key_Delete)
+    assert view.bar.edit.text() == "state:queued,paused"
+    found = chips(view)
+    assert "user:ana" not in found
+    chip = found["state:queued,paused"]
+    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton, pos=QPoint(chip.width() - 8, chip.height() // 2))
+    assert shown(view) == [1, 2, 3, 4, 5, 6]
+
+
+def test_what_could_be_typed_comes_from_the_farm(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    edit = view.bar.edit
+    edit.setFocus()
+    qtbot.keyClicks(edit, "user:")
+    assert edit.offered == ("ana", "bo", "cy"), "those with most jobs first"
+    qtbot.keyClick(edit, Qt.Key.Key_Down)
+    qtbot.keyClick(edit, Qt.Key.Key_Down)
+    qtbot.keyClick(edit, Qt.Key.Key_Return)
+    assert edit.text() == "user:bo "
+    assert shown(view) == [2, 6]
+
+
+def test_saved_views_count_live_and_can_be_taken_away_and_kept(
+    rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]
+) -> None:
+    view = make()
+    assert view.bar.counts() == {"Mine": 3, "Running": 2, "Failing": 2, "Waiting": 1, "Done today": 1}
+    rig.delta((job_row(3, user="ana", state="failed", failed=1), job_row(9, user="ana", state="queued")))
+    assert view.bar.counts()["Failing"] == 3
+    assert view.bar.counts()["Mine"] == 4
+    found = chips(view)
+    qtbot.waitUntil(lambda: found["Failing"].count == 3)
+    qtbot.keyClick(found["Failing"], Qt.Key.Key_Space)
+    assert shown(view) == [2, 3, 6] or set(shown(view)) == {2, 3, 6}
+    assert found["Failing"].isChecked()
+    assert "failed>0" not in chips(view), "a view's own chip says it already"
+    type_filter(qtbot, view, "fx prio>60")
+    view.bar.save_wanted.emit("hot fx")
+    assert chips(view)["hot fx"].isChecked()
+    view.views.remove("Mine")
+    other = JobsView(rig.desk)
+    qtbot.addWidget(other)
+    assert [one.name for one in other.views.all()] == [
+        "Running",
+        "Failing",
+        "Waiting",
+        "Done today",
+        "hot fx",
+    ]
+
+
+def test_artists_begin_with_their_own_jobs(qtbot: QtBot) -> None:
+    rig = Rig(role="artist", user="bo")
+    view = JobsView(rig.desk)
+    qtbot.addWidget(view)
+    view.show()
+    rig.snapshot(jobs())
+    assert shown(view) == [2, 6]
+    view.do("clear-filter")
+    again = JobsView(rig.desk)
+    qtbot.addWidget(again)
+    again.show()
+    assert len(shown(again)) == 6, "who chose to see everything sees everything"
+    rig.close()
+
+
+def test_filters_that_move_with_time_are_run_again(
+    rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]
+) -> None:
+    view = make()
+    type_filter(qtbot, view, "age<90m")
+    assert shown(view) == [1]
+    rig.now_us += HOUR_US
+    view.tick()
+    assert shown(view) == []
+    assert cell_text(view) == "The filter hides all 6 jobs"
+    view.do("clear-filter")
+    assert cell(view, 1, "age") == "2 h"
+
+
+def cell_text(view: JobsView) -> str:
+    return view.blank.words().splitlines()[0] if view.blank.isVisible() else ""
+
+
+def test_an_empty_list_says_why_and_what_to_do(rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make(feed=False)
+    qtbot.waitUntil(lambda: view.blank.accessibleName() == "loading")
+    rig.snapshot(())
+    assert "No jobs yet" in view.blank.words()
+    assert "farm submit" in view.blank.words()
+    wanted: list[str] = []
+    rig.focus.wanted.connect(wanted.append)
+    view.blank.button().click()
+    assert wanted == ["submit"]
+    rig.delta(jobs())
+    assert view.table.isVisible()
+    type_filter(qtbot, view, "nothing-has-this")
+    assert "hides all 6 jobs" in view.blank.words()
+    qtbot.keyClick(view.blank.button(), Qt.Key.Key_Space)
+    assert len(shown(view)) == 6
+
+
+def test_the_count_says_how_much_is_shown(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    type_filter(qtbot, view, "lgt")
+    texts = [label.text() for label in view.bar.findChildren(type(view.bar._shown))]
+    assert "2 of 6" in texts
+
+
+def test_keys_choose_open_and_find(rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    wanted: list[str] = []
+    rig.focus.wanted.connect(wanted.append)
+    view.table.setFocus()
+    qtbot.keyClick(view.table, Qt.Key.Key_Down)
+    qtbot.keyClick(view.table, Qt.Key.Key_Down)
+    qtbot.waitUntil(lambda: rig.focus.job == 2)
+    qtbot.keyClick(view.table, Qt.Key.Key_Return)
+    assert wanted == ["job"]
+    qtbot.keyClick(view.table, Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    assert view.action_context().jobs == (1, 2, 3, 4, 5, 6)
+    qtbot.keyClick(view.table, "/")
+    assert view.bar.edit.hasFocus()
+    qtbot.keyClicks(view.bar.edit, "fx")
+    qtbot.keyClick(view.bar.edit, Qt.Key.Key_Return)
+    assert view.table.hasFocus()
+
+
+def test_letters_are_not_eaten_by_the_table(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    view.table.go_to(1)
+    for letter in "rskp":
+        qtbot.keyClick(view.table, letter)
+    assert view.table.current_id() == 1, "no type-ahead moves away from what an action means"
+
+
+def test_actions_mean_what_is_selected_hidden_or_not(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    view.table.select_ids({2, 6, 3})
+    assert view.action_context() == ActionContext("jobs", jobs=(2, 3, 6))
+    type_filter(qtbot, view, "fx")
+    context = view.action_context()
+    assert (context.jobs, context.hidden) == ((2, 6, 3), 1)
+    view.table.select_ids(())
+    view.table.go_to(6)
+    view.table.select_ids(())
+    assert view.action_context().jobs == (6,), "without a selection it is the current row"
+
+
+def test_the_foot_sums_up_and_its_buttons_say_why_not(
+    rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]
+) -> None:
+    view = make()
+    view.table.select_ids({2, 6})
+    qtbot.waitUntil(lambda: view.foot.words().startswith("2 selected"))
+    assert (
+        view.foot.words() == "2 selected  ·  80 of 200 frames done  ·  10 running  ·  5 failed  ·  2.50 USD"
+    )
+    view.table.select_ids({5})
+    qtbot.waitUntil(lambda: view.foot.words().startswith("1 selected"))
+    retry = view.foot.buttons["retry"]
+    assert not retry.isEnabled()
+    assert retry.toolTip() != ""
+    view.table.select_ids({2})
+    qtbot.waitUntil(retry.isEnabled)
+
+
+def test_a_priority_is_edited_in_place_and_shown_as_under_way(
+    rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]
+) -> None:
+    view = make()
+    view.table.go_to(6)
+    qtbot.keyClick(view.table, Qt.Key.Key_F2)
+    editor = view.table.findChild(QSpinBox)
+    assert editor is not None
+    assert editor.value() == 80
+    rig.delta((replaced(jobs()[5], priority=81),))
+    qtbot.keyClicks(editor, "95")
+    qtbot.keyClick(editor, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(rig.port.asked(ActReq)))
+    request = rig.port.asked(ActReq)[-1]
+    assert (request.action, request.value) == ("priority", "95")
+    index = view.model.index(view.model.row_of(6), view.model.column_of("priority"))
+    assert index.data(Qt.ItemDataRole.AccessibleTextRole) == "81, about to become 95"
+    view.grab()
+
+
+@pytest.mark.qt_log_ignore("This plugin does not support", extend=True)
+def test_rows_stand_still_under_an_open_menu(rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]) -> None:
+    view = make()
+    view.table.go_to(2)
+    view.table.menu_wanted.emit(view.table.mapToGlobal(QPoint(5, 5)))
+    menu = view.findChild(QMenu)
+    assert menu is not None
+    before = shown(view)
+    rig.delta((job_row(7, submitted_us=NOW_US), job_row(8, submitted_us=NOW_US)), gone=("J1",))
+    assert shown(view)[1:] == before[1:]
+    assert view.foot.hint() == "3 changes pending"
+    menu.close()
+    qtbot.waitUntil(lambda: shown(view) == [7, 8, 2, 3, 4, 5, 6])
+    assert view.foot.hint() == ""
+    assert view.model.selection.ids == {2}
+
+
+def test_selection_and_place_survive_a_new_state_of_everything(
+    rig: Rig, make: Callable[..., JobsView]
+) -> None:
+    many = tuple(job_row(n, submitted_us=NOW_US - n * 1_000_000) for n in range(1, 400))
+    view = make(many)
+    view.table.go_to(200)
+    top = view.table.indexAt(QPoint(5, 2)).data(ID_ROLE)
+    assert top > 100
+    rig.give(Standing(Link.LOST, "the broker is gone"))
+    assert view.table.cells.stale
+    rig.give(Standing(Link.LIVE))
+    rig.snapshot(
+        (*(replaced(row, done=41) for row in many if row.job != 150), job_row(500, submitted_us=NOW_US))
+    )
+    assert view.model.selection.ids == {200}
+    assert view.table.indexAt(QPoint(5, 2)).data(ID_ROLE) == top
+    assert not view.table.cells.stale
+
+
+def test_a_job_chosen_elsewhere_is_gone_to(rig: Rig, make: Callable[..., JobsView]) -> None:
+    view = make()
+    rig.focus.set_job(4)
+    assert view.model.selection.ids == {4}
+    view.table.select_ids({2, 3})
+    rig.focus.set_job(5)
+    assert view.model.selection.ids == {2, 3}, "a selection of several is not undone"
+
+
+@pytest.mark.parametrize("look", ["dark", "light"])
+def test_it_can_be_painted_in_every_look(rig: Rig, make: Callable[..., JobsView], look: str) -> None:
+    rig.theme.set_look(look)
+    view = make()
+    for place in range(len(view.model.columns)):
+        view.table.columns.show(place)
+    rig.actions.marks.toggle_star((1,))
+    rig.actions.marks.set_colour((1, 2), 4)
+    picture = view.grab().toImage()
+    assert not picture.isNull()
+    before = view.table.verticalHeader().defaultSectionSize()
+    rig.theme.dense = True
+    rig.theme.changed.emit()
+    assert view.table.verticalHeader().defaultSectionSize() < before
+
+
+def test_everything_without_words_has_a_name(make: Callable[..., JobsView]) -> None:
+    from PySide6.QtWidgets import QAbstractButton, QAbstractItemView, QLineEdit
+
+    view = make()
+    for kind in (QAbstractButton, QAbstractItemView, QLineEdit):
+        for widget in view.findChildren(kind):
+            if widget.isVisible() and not isinstance(widget.parent(), QLineEdit):
+                text = widget.text() if isinstance(widget, QAbstractButton) else ""
+                assert widget.accessibleName() or text, widget
+
+
+@pytest.mark.parametrize("kind", [JobsView, NodesView])
+def test_buttons_and_keys_of_lists_are_actions_there_are(kind: type[ListView]) -> None:
+    assert {*kind.likely, *OF_LISTS} <= set(BY_ID)
