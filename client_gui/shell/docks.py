@@ -6,12 +6,15 @@ What belongs here: the dock, its title, and the room they stand in.  What may no
 
 from __future__ import annotations
 
+import sys
+
 from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
     QHBoxLayout,
+    QLabel,
     QMainWindow,
     QTabBar,
     QTabWidget,
@@ -126,8 +129,10 @@ class Dock(QDockWidget):
         if self._view is None:
             try:
                 self._view = self.record.make(self.desk)
-            except ModuleNotFoundError:
-                self._view = View(self.desk)  # TEMPORARY
+            except Exception as error:
+                # One dock that fails must not take the others along; the hook writes it down and tells.
+                sys.excepthook(type(error), error, error.__traceback__)
+                self._view = _Broken(self.desk, error)
             self._inside.addWidget(self._view)
         return self._view
 
@@ -193,6 +198,18 @@ class Dock(QDockWidget):
         """Lets its view know whether it can be seen, and makes it when that is for the first time."""
         if self._seen or self._view is not None:
             self.view.setVisible(self._seen)
+
+
+class _Broken(View):
+    """Stands where a view could not be made."""
+
+    def __init__(self, desk: Desk, error: Exception) -> None:
+        super().__init__(desk)
+        words = QLabel(f"This dock cannot be shown: {error}\nThe others go on; Activity says more.")
+        words.setTextFormat(Qt.TextFormat.PlainText)
+        words.setWordWrap(True)
+        words.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        QVBoxLayout(self).addWidget(words)
 
 
 class DockRoom(QMainWindow):

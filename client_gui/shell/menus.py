@@ -13,10 +13,9 @@ from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QMenu
 
 from client_gui.actions.keysheet import shown
-from client_gui.actions.records import RECORDS, Menu, Record
+from client_gui.actions.records import RECORDS, WORKSPACES, Menu, Record
 from client_gui.settings import LOOK
 from client_gui.shell.workspaces import BUILT_IN
-from client_gui.style.glyphs import icon
 from client_gui.style.theme import CHOICES
 from client_gui.views.registry import DOCKS
 
@@ -38,7 +37,7 @@ _FAMILIES: Final = (
     ("error-", "Error"),
 )
 #: Made by hand below, from what there is rather than from records.
-_BY_HAND: Final = ("workspace-",)
+_BY_HAND: Final = frozenset(f"workspace-{place}" for place in range(1, WORKSPACES + 1))
 
 
 class Menus:
@@ -65,7 +64,7 @@ class Menus:
         families: dict[str, QMenu] = {}
         actions: list[tuple[QAction, Record]] = []
         for record in RECORDS:
-            if record.menu is not which or record.id.startswith(_BY_HAND):
+            if record.menu is not which or record.id in _BY_HAND:
                 continue
             place = menu
             for prefix, title in _FAMILIES:
@@ -119,9 +118,7 @@ class Menus:
 
         def refresh() -> None:
             for action, name in shown:
-                dock = self._window.room.docks[name]
-                action.setChecked(dock.made_visible)
-                action.setIcon(icon(self._window.desk.theme, dock.record.glyph, "dim"))
+                action.setChecked(self._window.room.docks[name].made_visible)
 
         docks.aboutToShow.connect(refresh)
         refresh()

@@ -10,7 +10,7 @@ from typing import Final
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QLabel, QLineEdit, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QLineEdit, QPlainTextEdit, QPushButton, QWidget
 
 from client_gui.actions.keys import KeyMap
 from client_gui.actions.keysheet import shown
@@ -21,7 +21,7 @@ from client_gui.style.theme import Theme
 #: What somebody new has to know: an action whose key is told, and what about it.
 HELP: Final = (
     ("palette", "find any action, job, node or dock by a few letters of its name"),
-    ("find", "filter a list: `mine state:failed age<2d -proxy`"),
+    ("find", "filter a list, with words like: mine state:failed age<2d -proxy"),
     ("open", "look into what is selected: a job, a frame and its log, a node"),
     ("why", "say why something waits, failed or is idle, and what would help"),
     ("retry", "render failed frames again"),
@@ -140,11 +140,24 @@ class HelpSheet(Sheet):
     def __init__(self, host: QWidget, theme: Theme, keymap: KeyMap) -> None:
         super().__init__(host, theme, "How to begin", wide_em=34)
         self.label("How to begin", bold=True)
-        for action, words in HELP:
-            key = shown(keymap.shown(action)) if action else ""
-            self.label(f"{key}  –  {words}" if key else words)
+        lines = QGridLayout()
+        lines.setHorizontalSpacing(theme.em(0.8))
+        lines.setVerticalSpacing(theme.em(0.4))
+        lines.setColumnStretch(1, 1)
+        for row, (action, text) in enumerate(HELP):
+            words = QLabel(text)
+            words.setTextFormat(Qt.TextFormat.PlainText)
+            words.setWordWrap(True)
+            if action:
+                key = QLabel(shown(keymap.shown(action)) or "–")
+                key.setFont(theme.font(bold=True))
+                lines.addWidget(key, row, 0, Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignTop)
+                lines.addWidget(words, row, 1)
+            else:
+                lines.addWidget(words, row, 0, 1, 2)
+        self.column.addLayout(lines)
         self.label(
-            "The same farm can be asked from a terminal, with the same words: `farm --help` lists them.",
+            "The same farm can be asked from a terminal, with the same words; farm --help lists them.",
             dim=True,
         )
         self._close = QPushButton("Close")

@@ -378,15 +378,18 @@ class FarmWindow(QMainWindow):
         self.top.workspace.setAccessibleName(f"Workspace: {self.workspace}")
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Gives places their share of the window when its size is known."""
+        """Gives places their share of the window when its size is known, and the keys to the first dock."""
         super().showEvent(event)
+        QTimer.singleShot(0, self, self._settle_in)
+
+    def _settle_in(self) -> None:
         if not self._proportioned:
             self._proportioned = True
-            QTimer.singleShot(0, self, self._proportion)
-
-    def _proportion(self) -> None:
-        proportion(self.room, self.workspace, self.room.size())
-        self._give_keys()
+            proportion(self.room, self.workspace, self.room.size())
+        # Views are there only once the docks have settled; without this the bar at the top had the keys.
+        self.room.settle()
+        if self.pages.currentWidget() is self.room and not self.room.keys:
+            self._give_keys()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
         """Its size is remembered."""

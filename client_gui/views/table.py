@@ -9,7 +9,7 @@ places change stay selected there, and are put back here.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -206,10 +206,22 @@ class FarmTable(QTableView):
 
     # -- following updates --
 
+    def _seen(self) -> tuple[int, int]:
+        """First and last row of which anything can be seen."""
+        value, high = self.verticalScrollBar().value(), self.verticalHeader().defaultSectionSize()
+        return value // high, (value + self.viewport().height()) // high
+
+    def dataChanged(  # noqa: N802
+        self, first: Index, last: Index, roles: Sequence[int] = ()
+    ) -> None:
+        """Rows have other values; for those that cannot be seen Qt would paint everything anew."""
+        top, bottom = self._seen()
+        if first.row() <= bottom and last.row() >= top:
+            super().dataChanged(first, last, roles)
+
     def _before(self, update: Update) -> None:
         self._following = True
-        value, high = self.verticalScrollBar().value(), self.verticalHeader().defaultSectionSize()
-        self.rows.seen = (value // high, (value + self.viewport().height()) // high)
+        self.rows.seen = self._seen()
         laid_out = any(step.kind is StepKind.LAYOUT for step in update.steps)
         if laid_out and len(self.rows.selection) > RESTORED_FROM:
             self.selectionModel().clearSelection()

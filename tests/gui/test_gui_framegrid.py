@@ -213,8 +213,6 @@ def test_glyphs_stand_on_cells_that_are_large_enough(stand: Stand) -> None:
 def test_in_heat_only_frames_that_are_not_done_have_a_glyph_whatever_was_shown_before(
     stand: Stand, qtbot: QtBot
 ) -> None:
-    for _ in range(5):
-        stand.grid.zoom(1)
     stand.grid.grab()
     stand.grid.set_mode(Mode.TIME)
     qtbot.waitUntil(lambda: bool(stand.rig.settle()) or "1 m 00 s" in stand.legend.text())

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, QPointF, Qt
 from PySide6.QtGui import QAction, QEnterEvent
-from PySide6.QtWidgets import QApplication, QLineEdit, QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QMenu, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from client_gui.actions.records import Menu
@@ -235,6 +235,26 @@ def test_a_dock_whose_screen_is_gone_is_brought_back(shell: Shell) -> None:
     log = again.room.docks["log"]
     assert not log.isFloating() or log.screen().availableGeometry().intersects(log.frameGeometry())
     assert "log" in seen(again)
+
+
+def test_a_dock_that_fails_says_so_and_the_others_go_on(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr("sys.excepthook", lambda kind, error, trace: told.append(str(error)))
+
+    def fail(*_: object) -> None:
+        raise ValueError("a <b>bad</b> day")
+
+    monkeypatch.setattr("client_gui.views.activity.ActivityView.__init__", fail)
+    window = shell.one()
+    window.show_dock("activity")
+    shell.settle()
+    words = " ".join(label.text() for label in window.room.docks["activity"].findChildren(QLabel))
+    assert "This dock cannot be shown: a <b>bad</b> day" in words
+    assert told == ["a <b>bad</b> day"]
+    window.show_dock("why")
+    assert window.room.docks["why"].view.on
 
 
 # -- workspaces --

@@ -180,6 +180,11 @@ class BlenderHost:
         """Opens a file, chooses, and presses the button; returns what the panel says at the end."""
         return self.call(f"submit(**{choices!r})", file, env)
 
+    def version(self) -> tuple[int, int]:
+        """Major and minor version of this Blender."""
+        major, minor = self.call("said['version'] = list(bpy.app.version[:2])")["version"]
+        return major, minor
+
     def _own(self, name: str) -> Path:
         self._calls += 1
         return self.folder / f"{self._calls}-{name}"

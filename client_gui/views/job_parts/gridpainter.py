@@ -8,7 +8,7 @@ Cells are drawn as one picture a step; glyphs and numbers only when few cells ar
 from __future__ import annotations
 
 import numpy as np
-from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt
+from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QImage, QPainter, QPen, QPixmap
 
 from client_gui.delegates.ink import STALE_OPACITY
@@ -133,7 +133,7 @@ class GridPainter:
         self._marks(painter, cells, strip, number, begin, end)
         if cells.cell >= _GAPS_FROM:
             self._gaps(painter, cells, target)
-        if cells.cell >= self._theme.em(0.7):
+        if cells.cell >= self._theme.em(0.8):
             self._write(painter, cells, strip, number, begin, end)
 
     def _gaps(self, painter: QPainter, cells: Cells, target: QRect) -> None:
@@ -204,10 +204,15 @@ class GridPainter:
         words = states[begin:end].tolist()
         numbered = cells.cell >= self._theme.em(2.2)
         ratio = painter.device().devicePixelRatio()
-        for offset, (byte, state) in enumerate(zip(flat, words, strict=True)):
-            x, y, edge, _ = cells.rect(Place(number, begin + offset))
-            glyph = self._glyph(state, byte, edge, ratio)
-            painter.drawPixmap(QPoint(x, y - (edge // 5 if numbered else 0)), glyph)
+        columns, edge = cells.columns, cells.cell
+        lift = edge // 5 if numbered else 0
+        glyphs: dict[tuple[int, int], QPixmap] = {}
+        for unit, pair in enumerate(zip(flat, words, strict=True), begin):
+            glyph = glyphs.get(pair)
+            if glyph is None:
+                glyph = glyphs[pair] = self._glyph(pair[1], pair[0], edge, ratio)
+            line, column = divmod(unit, columns)
+            painter.drawPixmap(cells.gutter + column * edge, strip.first + line * edge - lift, glyph)
         if numbered:
             self._numbers(painter, cells, strip, number, begin, flat)
 
