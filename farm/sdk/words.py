@@ -100,4 +100,7 @@ def price_text(nano: int | None) -> str:
         return f"{usd:,.0f} USD"
     if abs(usd) >= 0.0995:
         return f"{usd:,.2f} USD"
-    return f"{usd:.2g} USD" if abs(usd) >= 0.0001 else f"{usd:.1g} USD"
+    places = 3
+    while abs(usd) < 0.995 * 10.0 ** (1 - places) and places < 9:
+        places += 1
+    return f"{usd:.{places}f} USD"
