@@ -18,22 +18,22 @@ from farm.model.jobs import StepSpec
 from farm.model.states import FailureClass
 from farm.renderers.base import ChunkContext, Invocation, LogParser, Problem, Verdict
 from farm.renderers.blender_log import BlenderLogParser
-from farm.renderers.checks import check_picture_outputs, planned_by_frame, suffix_of
+from farm.renderers.blender_outputs import (
+    NODE_SUFFIXES,
+    SUFFIXES,
+    NodeOutput,
+    check_counts,
+    check_mixdown,
+    check_suffixes,
+    mixdown_range,
+)
+from farm.renderers.checks import check_picture_outputs, planned_by_frame
 from farm.renderers.verdicts import judge_process
 
 _RUNNER = str(Path(__file__).with_name("runners") / "blender_runner.py")
 #: Exit code of the runner, and of Blender itself for an exception in it.
 RUNNER_FAILED = 64
 _GPU_DEVICES = ("cuda", "optix", "hip", "oneapi", "metal")
-_FORMAT_SUFFIXES = {
-    "PNG": (".png",),
-    "EXR": (".exr",),
-    "EXR_MULTILAYER": (".exr",),
-    "JPEG": (".jpg", ".jpeg"),
-    "TIFF": (".tif", ".tiff"),
-}
-_SUFFIXES = tuple(dict.fromkeys(suffix for group in _FORMAT_SUFFIXES.values() for suffix in group))
-
 _Size = Annotated[int, Meta(ge=0, le=65536)]
 
 
@@ -78,6 +78,19 @@ class BlenderParams(Struct, frozen=True, kw_only=True):
     color_depth: Annotated[
         Literal["", "8", "16", "32"], Meta(description="Bits per channel; empty = the scene's")
     ] = ""
+    views: Annotated[
+        tuple[str, ...], Meta(description="Stereo views that get a file each, one output each, in order")
+    ] = ()
+    node_outputs: Annotated[
+        tuple[NodeOutput, ...],
+        Meta(
+            description="Files of File Output nodes, one for each output after the pictures: node, slot "
+            "(empty: MultiLayer), tree (its node group), view; nodes that are not named do not run"
+        ),
+    ] = ()
+    mixdown: Annotated[
+        str, Meta(description="Frames whose sound a single step mixes into its .flac or .wav, e.g. 1-250")
+    ] = ""
     compositing: Annotated[
         Literal["scene", "off"], Meta(description="Whether the scene's compositor runs, if it is on")
     ] = "scene"
@@ -95,6 +108,10 @@ class BlenderParams(Struct, frozen=True, kw_only=True):
         """The view layers asked for, however they were given."""
         return self.view_layers or ((self.view_layer,) if self.view_layer else ())
 
+    def pictures(self) -> int:
+        """How many files of a frame the render itself writes; those of nodes come after them."""
+        return max(1, len(self.layers())) * max(1, len(self.views))
+
 
 class BlenderRenderer:
     """The ``blender`` renderer."""
@@ -103,7 +120,7 @@ class BlenderRenderer:
     summary: ClassVar[str] = "Renders frames of a Blender scene, with the program or the bpy wheel"
     params_type: ClassVar[type[Struct]] = BlenderParams
     app: ClassVar[str] = "blender"
-    kinds: ClassVar[frozenset[str]] = frozenset({"per_frame"})
+    kinds: ClassVar[frozenset[str]] = frozenset({"per_frame", "single"})
     path_params: ClassVar[tuple[str, ...]] = ("scene", "scene_script")
     input_params: ClassVar[tuple[str, ...]] = ()
     suffixes: ClassVar[tuple[str, ...]] = (".blend",)
@@ -117,11 +134,16 @@ class BlenderRenderer:
             raise JobFileError("blender needs a scene or a scene_script", "params.scene")
         if asked.view_layer and asked.view_layers:
             raise JobFileError("give view_layer or view_layers, not both", "params.view_layers")
-        layers = asked.layers()
-        if len(set(layers)) != len(layers):
-            raise JobFileError("a view layer is named twice", "params.view_layers")
-        check_picture_outputs(step, self.name, _SUFFIXES)
-        self._check_outputs(step, asked, layers)
+        check_mixdown(step, asked.mixdown)
+        if step.kind == "single":
+            return []
+        check_counts(step, asked.layers(), asked.views, asked.node_outputs)
+        if asked.node_outputs and asked.compositing == "off":
+            raise JobFileError(
+                "File Output nodes need the compositor", "params.compositing", hint="use scene"
+            )
+        check_picture_outputs(step, self.name, NODE_SUFFIXES if asked.node_outputs else SUFFIXES)
+        check_suffixes(step, asked.pictures(), asked.format, asked.color_depth)
         return self._check_device(step, asked)
 
     def invocations(self, context: ChunkContext) -> Sequence[Invocation]:
@@ -170,6 +192,8 @@ class BlenderRenderer:
             files=context.files,
             scratch=context.scratch,
             missing_is_fatal=params.missing == "fail",
+            renders=max(1, len(params.layers())),
+            each=len(params.views),
         )
 
     def judge(self, exit_code: int, problems: Sequence[Problem]) -> Verdict:
@@ -178,27 +202,6 @@ class BlenderRenderer:
             FailureClass.CONFIG, "the Blender runner failed before it could say why; see the log"
         )
         return judge_process("Blender", exit_code, problems, {RUNNER_FAILED: failed})
-
-    @staticmethod
-    def _check_outputs(step: StepSpec, asked: BlenderParams, layers: tuple[str, ...]) -> None:
-        if len(step.outputs) != max(1, len(layers)):
-            raise JobFileError(
-                f"{len(layers)} view layers and {len(step.outputs)} outputs do not match"
-                if layers
-                else f"{len(step.outputs)} outputs need as many view layers",
-                "outputs",
-                hint="one output for each name in params.view_layers, in the same order",
-            )
-        for index, output in enumerate(step.outputs):
-            suffix = suffix_of(output.pattern)
-            if asked.format and suffix not in _FORMAT_SUFFIXES[asked.format]:
-                raise JobFileError(f"{suffix} is not a suffix of {asked.format}", f"outputs[{index}].pattern")
-            if asked.color_depth:
-                allowed = {".png": "8 16", ".exr": "16 32", ".tif": "8 16", ".tiff": "8 16"}.get(suffix, "8")
-                if asked.color_depth not in allowed.split():
-                    raise JobFileError(
-                        f"{suffix} cannot have {asked.color_depth} bits per channel", "params.color_depth"
-                    )
 
     @staticmethod
     def _check_device(step: StepSpec, asked: BlenderParams) -> list[str]:
@@ -223,12 +226,19 @@ class BlenderRenderer:
         )
         task: dict[str, Any] = {field: getattr(params, field) for field in fields}
         task["camera"] = params.camera or ""
-        task["view_layers"] = list(params.layers())
+        task["view_layers"], task["views"] = list(params.layers()), list(params.views)
+        task["node_outputs"] = [
+            {"node": each.node, "slot": each.slot, "tree": each.tree, "view": each.view}
+            for each in params.node_outputs
+        ]
+        task["mixdown"] = list(mixdown_range(params.mixdown)) if params.mixdown else []
+        task["sound"] = context.files[0].path if params.mixdown else ""
         task["scratch"] = context.scratch
         task["claims"] = f"{context.scratch}/claims"
         task["threads"] = max(1, context.cores)
         task["gpus"] = len(context.gpus)
         task["frames"] = [
+            # A mixdown has no frames; its one file is the sound.
             {"frame": frame, "files": [file.path for file in files]}
             for frame, files in planned_by_frame(context)
         ]

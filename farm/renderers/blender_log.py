@@ -66,6 +66,8 @@ class BlenderLogParser:
         files: Files it must write.
         scratch: Its scratch folder: trouble there is the node's own.
         missing_is_fatal: Whether a missing library fails the chunk.
+        renders: How often a frame is rendered (once a view layer); 0 = once a file.
+        each: Files that one of these renders writes (stereo views).
     """
 
     def __init__(
@@ -74,10 +76,13 @@ class BlenderLogParser:
         files: Sequence[PlannedFile] = (),
         scratch: str = "",
         missing_is_fatal: bool = True,
+        renders: int = 0,
+        each: int = 1,
     ) -> None:
         self._frames = set(frames)
         self._files = {file.path: file for file in files}
-        self._per_frame = max(1, len({file.output for file in files}))
+        self._renders = renders or max(1, len({file.output for file in files}))
+        self._each = max(1, each)
         self._left: dict[int | None, int] = {}
         for file in files:
             self._left[file.frame] = self._left.get(file.frame, 0) + 1
@@ -152,7 +157,7 @@ class BlenderLogParser:
         fraction = _fraction(text)
         if fraction is None:
             return
-        whole = min(1.0, (self._saved_in_frame + fraction) / self._per_frame)
+        whole = min(1.0, (self._saved_in_frame // self._each + fraction) / self._renders)
         if whole > self._best:
             self._best = whole
             yield Progress(frame, whole)

@@ -187,7 +187,7 @@ def _words(hint: object) -> str:
         return " or ".join(_words(arg) for arg in args if arg is not types.NoneType)
     if origin in (tuple, list):
         return f"list of {_words(args[0])}"
-    if origin is dict:
+    if origin is dict or (isinstance(hint, type) and issubclass(hint, msgspec.Struct)):
         return "table"
     return _TYPE_WORDS.get(hint, getattr(hint, "__name__", str(hint)))
 

@@ -37,6 +37,7 @@ class StitchParams(Struct, frozen=True, kw_only=True):
     rate: Annotated[str, Meta(description="Frames a second, e.g. 24/1 or 24000/1001")] = "24/1"
     encode: Annotated[str, Meta(description="Codec of the movie: h264, or ffv1 (lossless, .mkv)")] = "h264"
     audio: Annotated[str, Meta(description="Sound file to add; empty = silent")] = ""
+    sound: Annotated[str | dict[str, Any], Meta(description="Sound that another step of the job writes")] = ""
     crf: Annotated[int, Meta(description="Quality of h264: 0 is best, 51 worst", ge=0, le=51)] = 18
     preset: Annotated[
         Literal[
@@ -62,7 +63,7 @@ class StitchRenderer:
     app: ClassVar[str] = "ffmpeg"
     kinds: ClassVar[frozenset[str]] = frozenset({"single"})
     path_params: ClassVar[tuple[str, ...]] = ("audio",)
-    input_params: ClassVar[tuple[str, ...]] = ("input",)
+    input_params: ClassVar[tuple[str, ...]] = ("input", "sound")
     suffixes: ClassVar[tuple[str, ...]] = ()
     takes_lists: ClassVar[bool] = False
     whole_slice: ClassVar[bool] = False
@@ -71,6 +72,9 @@ class StitchRenderer:
         """See Renderer.check."""
         asked: StitchParams = params
         check_input(asked.input, "params.input")
+        check_input(asked.sound, "params.sound", required=False)
+        if asked.sound and asked.audio:
+            raise JobFileError("give audio or sound, not both", "params.sound")
         check_rate(asked.rate, "params.rate")
         self._refuse_unbuilt(asked)
         self._check_frames(asked)
@@ -100,6 +104,7 @@ class StitchRenderer:
         frames = context.inputs["input"]
         if not frames.paths:
             raise JobFileError("there are no frames to join", "params.input")
+        sound = context.inputs.get("sound")
         task_path = f"{context.scratch}/task.json"
         task = {
             "ffmpeg": ffmpeg,
@@ -108,7 +113,7 @@ class StitchRenderer:
             "output": context.files[0].path,
             "rate": check_rate(params.rate, "params.rate"),
             "encode": params.encode,
-            "audio": params.audio or None,
+            "audio": params.audio or (sound.paths[0] if sound is not None and sound.paths else None),
             "crf": params.crf,
             "preset": params.preset,
             "gaps": params.gaps,

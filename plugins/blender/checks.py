@@ -16,13 +16,16 @@ def check(shot, chosen, changed=False):
     Args:
         shot: What ``collect.collect`` gave.
         chosen: The choices.
-        changed: Whether the scene differs from the saved file though Blender does not say so.
+        changed: What of the scene differs from the saved file though Blender does not say so; empty: nothing.
     """
     found = []
     for part in (_file, _frames, _cameras, _layers, _output, _engine, _content, _names):
         found += part(shot, chosen)
     if changed and shot["file"] and not shot["dirty"] and chosen["source"] == "SAVED":
-        text = "The scene is not as it was saved, though Blender does not say so (a script changed it)"
+        parts = ": %s" % ", ".join(changed) if isinstance(changed, (list, tuple)) else ""
+        text = (
+            "The scene is not as it was saved, though Blender does not say so (a script changed it%s)" % parts
+        )
         found.append(error("changed", text, "Save the file, or submit a copy of what is open"))
     found += _simulations(shot, chosen)
     return found
@@ -32,7 +35,11 @@ def looks(shot, chosen):
     """What is to be looked at on the disk, for ``_shared.disk.look``."""
     wanted = []
     try:
-        patterns = [pattern for _, _, _, patterns in job.plan(shot, chosen) for pattern in patterns]
+        patterns = [
+            pattern
+            for _, _, _, pictures, nodes in job.plan(shot, chosen)
+            for pattern in pictures + [each["pattern"] for each in nodes]
+        ]
     except job.Impossible:
         patterns = []
     if shot["output"]["kind"] == "movie" and shot["output"]["movie"]:
@@ -163,9 +170,16 @@ def _output(shot, chosen):
         text = "The farm cannot write %s files" % output["blender_format"]
         yield error("format", text, "Choose PNG, OpenEXR, JPEG or TIFF, here or in the Output properties")
         return
-    if shot["views"] and shot["views_format"] == "INDIVIDUAL":
-        text = "Stereo views as files of their own (%s) are not built yet" % ", ".join(shot["views"])
-        yield error("views", text, "Use the Stereo 3D or MultiView format, or turn Stereoscopy off")
+    views = job.separate_views(shot, chosen)
+    if len({suffix.lower() for _, suffix in views}) < len(views):
+        text = "The stereo views %s would write the same files" % ", ".join(name for name, _ in views)
+        yield error("views", text, "Give each a file suffix of its own (Output > Stereoscopy)")
+    elif views:
+        text = "Each stereo view gets files of its own: %s" % ", ".join(
+            "%s (%s)" % (name, os.path.basename(naming.with_view(job.frame_pattern(shot, chosen), suffix)))
+            for name, suffix in views
+        )
+        yield note("views", text)
     pattern = job.frame_pattern(shot, chosen)
     token = naming.misread_token(pattern)
     if token:
@@ -178,23 +192,56 @@ def _output(shot, chosen):
         text = "File Extensions is off; the files are named with %s all the same" % output["added_suffix"]
         yield warning("suffix", text)
     if output["kind"] == "movie":
-        for message in _movie(shot, pattern):
+        for message in _movie(shot, chosen, pattern):
             yield message
     for node in shot["node_outputs"]:
-        where = os.path.join(node["folder"], ", ".join(node["files"])) if node["files"] else node["folder"]
-        text = "The File Output node %s also writes %s: rendered, but not verified by the farm" % (
-            node["node"],
-            where or "files",
-        )
-        yield warning("node-output", text)
-        if not node["numbered"] and len(job.frames_list(job.frames_text(shot, chosen)) or (0, 0)) > 1:
-            text = "All frames would write the same file of the File Output node %s" % node["node"]
-            yield error("node-output-number", text, "Write #### into the node's file name")
+        for message in _node(node):
+            yield message
+    for twice in _twice(shot, chosen):
+        text = "Two outputs of the job would write the same file %s" % twice
+        yield error("output-twice", text, "Give each its own name or folder")
     if job.existing(shot, chosen) == "skip" and chosen["existing"] == "SCENE":
         yield note("existing", "Overwrite is off: frames that are there are verified, not rendered again")
 
 
-def _movie(shot, pattern):
+def _node(node):
+    """What a File Output node writes, and why it cannot."""
+    name = "File Output node %s" % node["node"]
+    if node["tree"]:
+        name += " in the node group %s" % node["tree"]
+    if node["error"]:
+        text = "What the %s writes cannot be an output of the job: %s" % (name, node["error"])
+        yield error("node-output", text, "Change it, or mute the node (M)")
+        return
+    for each in node["files"]:
+        token = naming.misread_token(each["pattern"])
+        if token:
+            text = "The farm would read %s in the file name %s of the %s as the frame's number"
+            yield error(
+                "output-token",
+                text % (token, os.path.basename(each["pattern"]), name),
+                "Take it out of the name",
+            )
+    text = "The %s writes %d file(s) a frame, verified like the others: %s"
+    shown = ", ".join(each["pattern"] for each in node["files"][:3])
+    more = ", ..." if len(node["files"]) > 3 else ""
+    yield note("node-output", text % (name, len(node["files"]), shown + more))
+
+
+def _twice(shot, chosen):
+    """Patterns that more than one output would write."""
+    try:
+        steps = job.plan(shot, chosen)
+    except job.Impossible:
+        return []
+    seen, twice = set(), []
+    for _, _, _, pictures, nodes in steps:
+        for each in pictures + [one["pattern"] for one in nodes]:
+            (twice.append if os.path.normcase(each) in seen else seen.add)(os.path.normcase(each))
+    return twice
+
+
+def _movie(shot, chosen, pattern):
     output = shot["output"]
     codec, suffix = job.movie_plan(shot)
     yield note("movie", "The movie is stitched after its frames, which stay in %s" % os.path.dirname(pattern))
@@ -204,7 +251,14 @@ def _movie(shot, pattern):
         name = os.path.splitext(os.path.basename(output["movie"]))[0] + suffix
         yield warning("movie-container", "The movie is written as %s" % name)
     if output["audio"] and shot["sound"]:
-        yield warning("movie-sound", "The movie is silent: sound strips are not mixed on the farm yet")
+        if job.sound_plan(shot, chosen):
+            yield note("movie-sound", "The scene's sound is mixed on the farm, by a step of its own")
+        else:
+            yield warning(
+                "movie-sound",
+                "The movie is silent: its frames have gaps, and sound has none",
+                "Submit one run of frames with step 1",
+            )
 
 
 def _engine(shot, chosen):
@@ -230,6 +284,9 @@ def _content(shot, chosen):
         more = " (and %d more)" % (len(shot["python"]) - 1) if len(shot["python"]) > 1 else ""
         text = "The file's own Python is not run on the farm: %s%s" % (shot["python"][0], more)
         yield warning("python", text, "Turn on 'Run Python of the file' if the picture needs it")
+    if shot["unpackable"]:
+        text = "Image sequences and movies cannot be packed: %s" % ", ".join(shot["unpackable"][:5])
+        yield warning("unpackable", text, "Keep them where the farm's machines can read them")
     width, height, percent = shot["size"]
     if percent != 100:
         yield note("percent", "Rendered at %d %% of %d x %d" % (percent, width, height))
@@ -239,9 +296,9 @@ def _content(shot, chosen):
 
 
 def _names(shot, chosen):
-    paths = [shot["file"], shot["output"]["pattern"] or shot["output"]["movie"]] + [
-        asset["path"] for asset in shot["assets"]
-    ]
+    paths = [shot["file"], shot["output"]["pattern"] or shot["output"]["movie"]]
+    paths += [asset["path"] for asset in shot["assets"]]
+    paths += [each["pattern"] for node in shot["node_outputs"] for each in node["files"]]
     for path in paths:
         try:
             path.encode("utf-8")

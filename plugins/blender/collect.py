@@ -50,17 +50,19 @@ def collect(scene):
         "bound_cameras": bound_cameras(scene),
         "sequencer": uses_sequencer(scene),
         "compositing": tree is not None,
-        "views": [view.name for view in render.views if view.use] if render.use_multiview else [],
+        "views": outputs.views(scene),
         "views_format": render.image_settings.views_format if render.use_multiview else "",
         "output": outputs.main_output(scene),
-        "node_outputs": outputs.node_outputs(tree) if tree is not None else [],
+        # The compositor does not run when the sequencer makes the picture.
+        "node_outputs": [] if uses_sequencer(scene) else outputs.node_outputs(scene, tree),
         "size": (render.resolution_x, render.resolution_y, render.resolution_percentage),
         "border": bool(render.use_border),
         "crop": bool(render.use_border and render.use_crop_to_border),
         "overwrite": bool(render.use_overwrite),
-        "sound": bool(uses_sequencer(scene) and any(True for each in strips(scene) if each.type == "SOUND")),
+        "sound": sounds(scene),
         "python": python_in_file(),
         "unsaved_images": [each.name for each in bpy.data.images if each.is_dirty and used(each)],
+        "unpackable": unpackable(),
         "assets": assets.collect(scene, strips(scene)),
         "simulations": simulations.collect(scene),
     }
@@ -77,6 +79,14 @@ def dirty():
 def used(block):
     """Whether anything but a fake user keeps a data-block."""
     return block.users - (1 if block.use_fake_user else 0) > 0
+
+
+def unpackable():
+    """Image sequences and movies that stay files though the artist packs: Blender cannot pack them."""
+    images = [each for each in bpy.data.images if used(each)]
+    if not bpy.data.use_autopack and not any(assets.packed(each) for each in images):
+        return []
+    return [each.name for each in images if each.source in ("SEQUENCE", "MOVIE") and each.filepath]
 
 
 def compositor(scene):
@@ -100,8 +110,16 @@ def strips(scene):
 
 
 def uses_sequencer(scene):
-    """Whether the sequencer makes the picture."""
-    return bool(scene.render.use_sequencer and strips(scene))
+    """Whether the sequencer makes the picture; strips of sound alone do not."""
+    return bool(scene.render.use_sequencer and any(each.type != "SOUND" for each in strips(scene)))
+
+
+def sounds(scene):
+    """Whether the scene is heard: strips of sound, or speakers."""
+    return any(each.type == "SOUND" for each in strips(scene)) or any(
+        each.type == "SPEAKER" and each.data.sound is not None and not each.data.muted
+        for each in scene.objects
+    )
 
 
 def bound_cameras(scene):

@@ -119,8 +119,20 @@ def camera_plan(shot, chosen):
     return [""]
 
 
+def separate_views(shot, chosen):
+    """Stereo views that get a file of their own: (name, suffix); empty when all go into one."""
+    form = output_format(shot, chosen)
+    if shot["views_format"] == "STEREO_3D":
+        return []
+    if shot["views_format"] == "MULTIVIEW" and form in ("EXR", "EXR_MULTILAYER"):
+        return []
+    return shot["views"]
+
+
 def plan(shot, chosen):
-    """The render steps: (step name, camera, view layers, patterns).
+    """The render steps: (step name, camera, view layers, patterns of pictures, files of nodes).
+
+    The files of nodes are those of ``outputs.node_outputs``, with their node and tree, in order.
 
     Raises:
         Impossible: There is no pattern or no camera to plan with.
@@ -132,14 +144,33 @@ def plan(shot, chosen):
     steps, names = [], naming.Unique()
     camera_parts, layer_parts = naming.Unique(), naming.Unique()
     layer_words = [(layer, layer_parts.take(naming.file_part(layer))) for layer in layers]
+    suffixes = [suffix for _, suffix in separate_views(shot, chosen)] or [""]
     for camera in cameras:
         base, name = pattern, "render"
+        nodes = [
+            dict(each, node=one["node"], tree=one["tree"])
+            for one in shot["node_outputs"]
+            for each in one["files"]
+        ]
         if len(cameras) > 1:
             part = camera_parts.take(naming.file_part(camera))
             base, name = naming.with_part(pattern, part), naming.step_name("render_" + camera)
+            for each in nodes:
+                each["pattern"] = naming.with_part(each["pattern"], part)
         patterns = [naming.with_part(base, word) for _, word in layer_words] or [base]
-        steps.append((names.take(name), camera, layers, patterns))
+        patterns = [naming.with_view(each, suffix) for each in patterns for suffix in suffixes]
+        steps.append((names.take(name), camera, layers, patterns, nodes))
     return steps
+
+
+def sound_plan(shot, chosen):
+    """The range of frames whose sound goes into the film, "" when it stays silent."""
+    if shot["output"]["kind"] != "movie" or not shot["output"]["audio"] or not shot["sound"]:
+        return ""
+    frames = frames_list(frames_text(shot, chosen))
+    if not frames or len(frames) != frames[-1] - frames[0] + 1 or frames != sorted(set(frames)):
+        return ""  # The sound of frames with gaps between them is no sound of theirs.
+    return "%d-%d" % (frames[0], frames[-1])
 
 
 def build(shot, chosen, scene_file):
@@ -157,23 +188,23 @@ def build(shot, chosen, scene_file):
     if not frames:
         raise Impossible
     steps = []
-    for name, camera, layers, patterns in plan(shot, chosen):
-        steps.append(_render_step(shot, chosen, scene_file, name, camera, layers, patterns, frames))
+    for name, camera, layers, patterns, nodes in plan(shot, chosen):
+        steps.append(_render_step(shot, chosen, scene_file, name, camera, layers, patterns, nodes, frames))
     if shot["output"]["kind"] == "movie":
         count = frames_list(frames)
-        for step in list(steps):
-            for index, output in enumerate(step["outputs"]):
-                taken = len(steps)
-                steps.append(
+        rendered, sound = list(steps), sound_plan(shot, chosen)
+        if sound:
+            steps.append(_sound_step(shot, steps[0], sound))
+        films = []
+        for step in rendered:
+            # The pictures come first; what nodes write is no film.
+            for index in range(len(step["outputs"]) - len(step["params"].get("node_outputs", ()))):
+                films.append(
                     _film_step(
-                        shot,
-                        step,
-                        index,
-                        output["pattern"],
-                        taken,
-                        None if count is None else len(set(count)),
+                        shot, step, index, len(films), None if count is None else len(set(count)), sound
                     )
                 )
+        steps += films
     stem = os.path.splitext(os.path.basename(shot["file"]))[0]
     name = chosen["name"].strip() or (stem if len(shot["scenes"]) == 1 else "%s %s" % (stem, shot["scene"]))
     return {
@@ -203,7 +234,7 @@ def existing(shot, chosen):
     return "overwrite" if shot["overwrite"] else "skip"
 
 
-def _render_step(shot, chosen, scene_file, name, camera, layers, patterns, frames):
+def _render_step(shot, chosen, scene_file, name, camera, layers, patterns, nodes, frames):
     params = {
         "scene": scene_file,
         "scene_name": shot["scene"],
@@ -219,6 +250,13 @@ def _render_step(shot, chosen, scene_file, name, camera, layers, patterns, frame
         params["view_layers"] = list(layers)
     elif len(shot["layers"]) == 1 or (shot["sequencer"] and not shot["compositing"]):
         params["view_layer"] = shot["layers"][0]
+    views = separate_views(shot, chosen)
+    if views:
+        params["views"] = [view for view, _ in views]
+    if nodes:
+        params["node_outputs"] = [
+            {key: each[key] for key in ("node", "slot", "tree", "view") if each[key]} for each in nodes
+        ]
     step = {
         "name": name,
         "kind": "per_frame",
@@ -226,7 +264,10 @@ def _render_step(shot, chosen, scene_file, name, camera, layers, patterns, frame
         "frames": frames,
         "chunk": int(chosen["chunk"]) or "auto",
         "params": params,
-        "outputs": [{"pattern": pattern, "kind": "sequence"} for pattern in patterns],
+        "outputs": [
+            {"pattern": pattern, "kind": "sequence"}
+            for pattern in patterns + [each["pattern"] for each in nodes]
+        ],
         "resources": {
             "cores": int(chosen["cores"]) or min(4, os.cpu_count() or 1),
             "ram_mib": round(chosen["ram_gib"] * 1024),
@@ -243,15 +284,35 @@ def _render_step(shot, chosen, scene_file, name, camera, layers, patterns, frame
     return step
 
 
-def _film_step(shot, step, index, pattern, taken, count):
+def _sound_step(shot, render, frames):
+    """Mixes the scene's sound on the farm, so that the film has it and the artist's Blender stays free."""
+    keep = ("scene", "scene_name", "missing", "autoexec", "user_settings")
+    folder, name = os.path.split(shot["output"]["movie"])
+    stem = os.path.splitext(name)[0]
+    step = {
+        "name": "sound",
+        "kind": "single",
+        "renderer": "blender",
+        "params": dict({key: render["params"][key] for key in keep}, mixdown=frames),
+        "outputs": [{"pattern": os.path.join(folder, stem + "_frames", stem + ".flac"), "kind": "single"}],
+        "pools": render["pools"],
+        "existing": render["existing"],
+    }
+    if "version" in render:
+        step["version"] = render["version"]
+    return step
+
+
+def _film_step(shot, step, index, taken, count, sound):
     codec, suffix = movie_plan(shot)
-    # The frames' own name tells cameras and view layers apart; the film takes it over.
-    stem = os.path.basename(pattern).rpartition(".####")[0].rstrip("._- ")
+    # The frames' own name tells cameras, view layers and stereo views apart; the film takes it over.
+    before, _, after = os.path.basename(step["outputs"][index]["pattern"]).rpartition(".####")
+    stem = before.rstrip("._- ") + after.rpartition(".")[0]
     film = {
-        "name": "film" if taken == 1 else "film_%d" % taken,
+        "name": "film" if not taken else "film_%d" % (taken + 1),
         "kind": "single",
         "renderer": "stitch",
-        "after": [step["name"]],
+        "after": [step["name"]] + (["sound"] if sound else []),
         "params": {"input": {"step": step["name"], "output": index}, "rate": shot["rate"], "encode": codec},
         "outputs": [
             {
@@ -262,6 +323,8 @@ def _film_step(shot, step, index, pattern, taken, count):
         "pools": step["pools"],
         "existing": step["existing"],
     }
+    if sound:
+        film["params"]["sound"] = {"step": "sound", "output": 0}
     if count is not None:
         film["movie_frames"] = count
     return film

@@ -9,7 +9,7 @@ what the job depends on is noted when a file is loaded or saved, and compared wh
 import bpy
 from bpy.app.handlers import persistent
 
-from . import collect, properties
+from . import collect, likeness, properties
 from ._shared import choices
 
 HOST = "blender"
@@ -30,39 +30,20 @@ def recall():
         properties.set_choices(choices.recall(HOST, bpy.data.filepath, scene.name))
 
 
-def likeness(scene):
-    """What the job depends on, as far as no animation and no change of frame moves it."""
-    render = scene.render
-    return {
-        "frames": (scene.frame_start, scene.frame_end, scene.frame_step),
-        "path": render.filepath,
-        "format": render.image_settings.file_format,
-        "engine": render.engine,
-        "size": (render.resolution_x, render.resolution_y, render.resolution_percentage),
-        "rate": (render.fps, render.fps_base),
-        "layers": tuple((layer.name, bool(layer.use)) for layer in scene.view_layers),
-        "camera": "" if collect.bound_cameras(scene) or scene.camera is None else scene.camera.name,
-        "cameras": tuple(sorted(each.name for each in scene.objects if each.type == "CAMERA")),
-        "objects": len(scene.objects),
-        "materials": len(bpy.data.materials),
-        "images": tuple(
-            sorted((each.name, each.filepath) for each in bpy.data.images if each.source != "VIEWER")
-        ),
-        "libraries": tuple(sorted(each.filepath for each in bpy.data.libraries)),
-    }
-
-
 def note():
     """Notes what the scenes are like now, when they are as they were saved."""
     _NOTED.clear()
     for scene in bpy.data.scenes:
-        _NOTED[bpy.data.filepath, scene.name] = likeness(scene)
+        _NOTED[bpy.data.filepath, scene.name] = likeness.likeness(scene)
 
 
 def changed(scene):
-    """Whether the scene is not as it was when the file was loaded or saved; False when that is not known."""
+    """What of the scene is not as it was when the file was loaded or saved; [] when that is not known."""
     noted = _NOTED.get((bpy.data.filepath, scene.name))
-    return noted is not None and noted != likeness(scene)
+    if noted is None:
+        return []
+    now = likeness.likeness(scene)
+    return [part for part in now if now[part] != noted.get(part)]
 
 
 @persistent

@@ -10,8 +10,10 @@ from ._shared.disk import pattern_of as sequence_pattern
 from ._shared.disk import tile_path
 
 __all__ = [
+    "NODE_SUFFIXES",
     "SUFFIXES",
     "Unique",
+    "ends_with",
     "file_part",
     "misread_token",
     "sequence_pattern",
@@ -19,6 +21,7 @@ __all__ = [
     "tile_path",
     "with_part",
     "with_suffix",
+    "with_view",
 ]
 
 #: Suffix of a format, by the farm's name of it.
@@ -30,6 +33,23 @@ KNOWN_SUFFIXES = {
     "EXR_MULTILAYER": (".exr",),
     "JPEG": (".jpg", ".jpeg"),
     "TIFF": (".tif", ".tiff"),
+}
+#: Suffixes of what a File Output node writes, by Blender's name of the format, its own first.
+NODE_SUFFIXES = {
+    "BMP": (".bmp",),
+    "IRIS": (".rgb",),
+    "PNG": (".png",),
+    "JPEG": (".jpg", ".jpeg"),
+    "JPEG2000": (".jp2",),
+    "TARGA": (".tga",),
+    "TARGA_RAW": (".tga",),
+    "CINEON": (".cin",),
+    "DPX": (".dpx",),
+    "OPEN_EXR": (".exr",),
+    "OPEN_EXR_MULTILAYER": (".exr",),
+    "HDR": (".hdr",),
+    "TIFF": (".tif", ".tiff"),
+    "WEBP": (".webp",),
 }
 _OTHERS = (".bmp", ".tga", ".hdr", ".dpx", ".cin", ".jp2", ".j2c", ".webp", ".rgb", ".avif")
 _TOKEN = re.compile(r"%%|#+|%(?:0[0-9]{1,2})?d")
@@ -79,6 +99,17 @@ def with_part(pattern, part):
     if before and before[-1] not in "._- ":
         before += gap
     return os.path.join(folder, before + part + gap + after)
+
+
+def with_view(pattern, suffix):
+    """The pattern of a stereo view, as Blender names it: ``a_####.png``, ``_L``: ``a_####_L.png``."""
+    stem, ending = os.path.splitext(pattern)
+    return stem + suffix + ending
+
+
+def ends_with(path, suffixes):
+    """Whether a path has one of the suffixes, in any case of letters."""
+    return path.lower().endswith(tuple(suffixes))
 
 
 def with_suffix(pattern, form):

@@ -1,4 +1,4 @@
-"""Where a scene writes: the render's own path as a pattern, and what File Output nodes add.
+"""Where a scene writes: the render's own path as a pattern, its stereo views, what File Output nodes add.
 
 What belongs here: asking Blender for names, of any version.  What must not: judging them.
 
@@ -10,7 +10,7 @@ import os
 
 import bpy
 
-from .naming import KNOWN_SUFFIXES, SUFFIXES
+from .naming import KNOWN_SUFFIXES, NODE_SUFFIXES, SUFFIXES, ends_with
 
 #: What the farm's blender renderer writes, by Blender's name of the format.
 FORMATS = {
@@ -93,54 +93,138 @@ def read_pattern(path_of):
     return before + "#" * width + after
 
 
-def node_outputs(tree):
-    """What File Output nodes write, node groups included: (name of the node, folder, file names)."""
-    found = []
-    for node in output_nodes(tree, set()):
+def views(scene):
+    """Stereo views the render makes, [] for a plain one: (name, suffix of the file's name)."""
+    render = scene.render
+    if not render.use_multiview:
+        return []
+    every = render.stereo_views if render.views_format == "STEREO_3D" else render.views
+    found = [(view.name, view.file_suffix) for view in every if view.use]
+    return found if len(found) > 1 else []  # One alone is written as a plain picture.
+
+
+def node_outputs(scene, tree):
+    """What File Output nodes write, those in node groups too.
+
+    Returns:
+        For each node: ``node``, ``tree`` (the group it is in, "" for the compositor), ``files`` (``slot``,
+        ``pattern`` with one run of ``#``, ``format``, ``view``: what the job file calls them) and ``error``.
+    """
+    found, eyes = [], views(scene)
+    for name, node in output_nodes(tree, set(), ""):
+        one = {"node": node.name, "tree": name, "files": [], "error": ""}
         try:
-            found.append(_node(node))
-        except (AttributeError, RuntimeError) as error:
-            # A collector never stops a submission because a version renamed something.
-            found.append(
-                {"node": node.name, "folder": "", "files": [], "numbered": True, "error": str(error)}
-            )
+            one["files"] = list(_node(scene, node, eyes))
+        except (AttributeError, RuntimeError, ValueError) as error:
+            # A collector never stops with a traceback because a version renamed something.
+            one["error"] = " ".join(str(error).split())
+        if one["files"] or one["error"]:
+            found.append(one)
     return found
 
 
-def output_nodes(tree, seen):
-    """File Output nodes of a tree and of the groups in it, muted ones left out."""
-    if tree is None or tree.name in seen:
+def output_nodes(tree, seen, name):
+    """(tree's name in the job, File Output node) of a tree and of the groups in it, muted ones left out."""
+    if tree is None or tree.name_full in seen:
         return
-    seen.add(tree.name)
+    seen.add(tree.name_full)
     for node in tree.nodes:
         if node.mute:
             continue
         if node.bl_idname == "CompositorNodeOutputFile":
-            yield node
+            yield name, node
         elif getattr(node, "node_tree", None) is not None:
-            for inner in output_nodes(node.node_tree, seen):
+            for inner in output_nodes(node.node_tree, seen, node.node_tree.name):
                 yield inner
 
 
-def _node(node):
-    form = node.format.file_format
-    suffix = {"JPEG": ".jpg", "OPEN_EXR": ".exr", "OPEN_EXR_MULTILAYER": ".exr", "TIFF": ".tif"}.get(
-        form, "." + form.lower()
-    )
+def _node(scene, node, eyes):
+    joined = node.format.file_format == "OPEN_EXR_MULTILAYER"
     if hasattr(node, "file_output_items"):  # 5.0 and later
-        folder, stem = absolute(node.directory) if node.directory else "", node.file_name
-        if form == "OPEN_EXR_MULTILAYER":
-            names = [stem or "multilayer"]
-        else:
-            # The item's name follows the file name as it is: "pass_" and "Z" make pass_Z0001.exr.
-            names = [(stem or "") + item.name for item in node.file_output_items]
-    elif form == "OPEN_EXR_MULTILAYER":
-        folder, name = os.path.split(absolute(node.base_path))
-        names = [name]
+        folder, stem = _resolved(scene, node, node.directory), _resolved(scene, node, node.file_name)
+        # The item's name follows the file name as it is: "pass_" and "Z" make pass_Z0001.exr.
+        slots = [
+            (item.name, stem + item.name, item.format if item.override_node_format else node.format)
+            for item in node.file_output_items
+        ]
     else:
-        folder = absolute(node.base_path)
-        names = [slot.path for slot in node.file_slots]
-    files = [(name if "#" in name else name + "####") + suffix for name in names]
-    # Blender 5 numbers the files of a node by itself only in an animation; the farm renders frame by frame.
-    numbered = not hasattr(node, "file_output_items") or all("#" in name for name in names)
-    return {"node": node.name, "folder": folder, "files": files, "numbered": numbered, "error": ""}
+        folder, stem = _resolved(scene, node, node.base_path), ""
+        slots = [
+            (slot.path, slot.path, node.format if slot.use_node_format else slot.format)
+            for slot in node.file_slots
+        ]
+    linked = [index for index, socket in enumerate(node.inputs) if _is_fed(socket)]
+    if joined:
+        if not linked:
+            return
+        if not hasattr(node, "file_output_items"):
+            folder, stem = os.path.split(folder)
+        slots, linked = [("", stem, node.format)], [0]
+    if not folder and linked:
+        raise ValueError("it names no folder")
+    for index in linked:
+        if index >= len(slots):
+            continue
+        slot, name, form = slots[index]
+        if form.file_format not in NODE_SUFFIXES:
+            raise ValueError("the farm cannot verify %s files" % form.file_format)
+        pattern = _named(os.path.join(folder, name), form.file_format)
+        apart = eyes
+        exr = form.file_format.startswith("OPEN_EXR")
+        if form.views_format == "STEREO_3D" or (form.views_format == "MULTIVIEW" and exr):
+            apart = []
+        for view, suffix in apart or [("", "")]:
+            stem, ending = os.path.splitext(pattern)
+            yield {
+                "slot": slot,
+                "pattern": os.path.normpath(stem + suffix + ending),
+                "format": form.file_format,
+                "view": view,
+            }
+
+
+def _is_fed(socket):
+    """Whether a socket gets a picture: an unlinked one writes no file, nor does a pass that is off."""
+    return bool(
+        socket.is_linked
+        and any(link.is_valid and not link.is_muted and link.from_socket.enabled for link in socket.links)
+    )
+
+
+def _named(path, form):
+    """The pattern of a node's file: Blender adds ``####`` and the suffix where they are missing."""
+    name = os.path.basename(path)
+    if "#" not in name:
+        path += "####"
+    return path if ends_with(path, NODE_SUFFIXES[form]) else _without_suffix(path) + NODE_SUFFIXES[form][0]
+
+
+def _without_suffix(path):
+    stem, suffix = os.path.splitext(path)
+    return stem if any(suffix.lower() in each for each in NODE_SUFFIXES.values()) else path
+
+
+def _resolved(scene, node, text):
+    """A text of a node without ``//`` and, from 4.5 on, without templates.
+
+    Blender resolves them for its own eyes only; these are the ones that need no format.
+
+    Raises:
+        ValueError: A template is not one of them.
+    """
+    if bpy.app.version >= (4, 5, 0) and ("{" in text or "}" in text):
+        file = bpy.data.filepath
+        known = {
+            "blend_name": os.path.splitext(os.path.basename(file))[0],
+            "blend_dir": os.path.dirname(file),
+            "scene_name": scene.name,
+            "node_name": node.name,
+            "camera_name": scene.camera.name if scene.camera is not None else "",
+            "resolution_x": str(scene.render.resolution_x),
+            "resolution_y": str(scene.render.resolution_y),
+        }
+        try:
+            text = text.format(**known)
+        except (KeyError, ValueError, IndexError, AttributeError):
+            raise ValueError("its path %s holds a template that only Blender can resolve" % text) from None
+    return bpy.path.abspath(text) if text.startswith("//") else text

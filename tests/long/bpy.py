@@ -1,4 +1,4 @@
-"""The bpy wheel as Blender: installs one into an environment of its own (1 GB), renders, submits."""
+"""The bpy wheels as Blender: installs each into an environment of its own (1 GB), renders, submits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-#: The newest wheels for the Pythons they exist for.
-VERSIONS = {(3, 11): "4.2.*", (3, 13): "5.3.*"}
+#: Wheels for the Pythons they exist for: before and after 5.0, which changed engines, compositor and nodes.
+VERSIONS = {(3, 11): ("4.2.*", "5.0.*"), (3, 13): ("5.3.*",)}
 #: Tests of the renderer, of which some are about the wheel, and of the add-on.
 TESTS = (
     ("tests/unit/renderers/test_blender_real.py", "-k", "wheel or bpy"),
+    ("tests/unit/renderers/test_blender_files_real.py", "-k", "wheel or bpy"),
+    ("tests/unit/renderers/test_blender_caches_real.py", "-k", "wheel or bpy"),
     ("tests/plugins/test_blender_submits.py",),
 )
 
@@ -28,10 +30,14 @@ def run(args: argparse.Namespace) -> int:
     """Runs the tests of the wheel; returns pytest's first exit code that is not 0."""
     if args.python:
         return _test(args.python)
-    version = args.version or VERSIONS.get(sys.version_info[:2], "")
-    if not version:
+    versions = (args.version,) if args.version else VERSIONS.get(sys.version_info[:2], ())
+    if not versions:
         print(f"there is no bpy wheel for Python {sys.version_info[0]}.{sys.version_info[1]}")
         return 2
+    return next(filter(None, [_install_and_test(version) for version in versions]), 0)
+
+
+def _install_and_test(version: str) -> int:
     with tempfile.TemporaryDirectory(prefix="overcrank-bpy-") as folder:
         python = Path(folder) / "bin" / "python"
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)

@@ -7,12 +7,10 @@ they tear down, long after the last file is safe.
 
 Each file is written under a plain name in the task's scratch folder and then moved to its planned path,
 because Blender reads ``#``, ``{...}`` and a missing suffix in a path as instructions.
-
-Longer than other files of the house: it stands alone inside a foreign interpreter and can share nothing.
 """
 
 # os.path: one style for every Python from 3.7 on.
-# ruff: noqa: PTH100, PTH104, PTH108, PTH110, PTH113, PTH118, PTH120, PTH122, PTH123, PTH202
+# ruff: noqa: B905, PTH100, PTH104, PTH108, PTH110, PTH113, PTH118, PTH120, PTH122, PTH123, PTH202
 import json
 import os
 import re
@@ -24,7 +22,10 @@ import traceback
 import bpy
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import blender_sound
 from blender_assets import missing_files
+from blender_nodes import NodeFiles, Unfit, check_views, compositor, sequencer_renders, view_suffix
+from blender_talk import PROGRESS, Failure, emit, leave, warn
 
 FAILED = 64
 FORMATS = {
@@ -43,8 +44,6 @@ NAMES = {
     "TIFF": "TIFF",
 }
 GPU_KINDS = ("OPTIX", "CUDA", "HIP", "ONEAPI", "METAL")
-SAMPLES = re.compile(r"Sample (\d+)/(\d+)|Rendering (\d+) / (\d+) samples")
-TILES = re.compile(r"Rendered (\d+)/(\d+) Tiles")
 
 #: (words in an error of the render operator, class of failure)
 ERRORS = (
@@ -54,88 +53,6 @@ ERRORS = (
     (r"no camera|engine not found|No render layer|No View Layer", "config"),
     (r"Cycles device|CUDA|OptiX|HIP|oneAPI|Metal", "node"),
 )
-
-
-class Failure(Exception):
-    """The chunk cannot be rendered; carries what the farm should know."""
-
-    def __init__(self, failure, text, frame=None):
-        Exception.__init__(self, text)
-        self.failure, self.text, self.frame = failure, text, frame
-
-
-def emit(event, **fields):
-    """Prints one line for the farm."""
-    fields["event"] = event
-    sys.stdout.flush()
-    sys.stdout.write("FARM " + json.dumps(fields) + "\n")
-    sys.stdout.flush()
-
-
-def warn(text):
-    """Tells people something that does not stop the render."""
-    emit("warning", text=text)
-
-
-def leave(code):
-    """Ends the process at once, with everything printed."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).fflush(None)  # Blender's own lines are buffered by the C library.
-    except Exception:
-        pass
-    os._exit(code)
-
-
-class Progress(object):
-    """Turns Blender's status texts into fractions of the current frame, at most a few a second."""
-
-    def __init__(self):
-        self.frame, self.layer, self.layers = None, 0, 1
-        self.canceled = False
-        self._last = (0.0, 0.0)
-
-    def begin(self, frame, layer, layers):
-        """A render starts."""
-        self.frame, self.layer, self.layers = frame, layer, layers
-        self.canceled = False
-        self._last = (layer / float(layers), 0.0)
-
-    def stats(self, *args):
-        """Handler of render_stats; the text is missing in 3.4."""
-        text = next((arg for arg in args if isinstance(arg, str)), "")
-        fraction = parse_fraction(text)
-        if fraction is None or self.frame is None:
-            return
-        whole = (self.layer + fraction) / self.layers
-        now = time.time()
-        if whole > self._last[0] and (now - self._last[1] >= 0.25 or fraction >= 1.0):
-            self._last = (whole, now)
-            emit("progress", frame=self.frame, fraction=round(whole, 4))
-
-    def cancel(self, *_args):
-        """Handler of render_cancel."""
-        self.canceled = True
-
-
-def parse_fraction(text):
-    """How much of one render a status text says is done, or None."""
-    match = SAMPLES.search(text)
-    if match is None:
-        return None
-    done, total = (float(value) for value in match.groups() if value is not None)
-    if not total:
-        return None
-    tiles = TILES.search(text)
-    if tiles and float(tiles.group(2)):
-        return min(1.0, (float(tiles.group(1)) + done / total) / float(tiles.group(2)))
-    return min(1.0, done / total)
-
-
-PROGRESS = Progress()
 
 
 def open_scene(task):
@@ -232,11 +149,12 @@ def set_camera(scene, name):
         for marker in scene.timeline_markers:
             marker.camera = None  # A marker's camera would win over the one asked for.
         scene.camera = camera
-    elif scene.camera is None and not any(marker.camera for marker in scene.timeline_markers):
-        editor = scene.sequence_editor
-        strips = getattr(editor, "strips_all", None) or getattr(editor, "sequences_all", None)
-        if not (scene.render.use_sequencer and strips):
-            raise Failure("config", "scene %s has no camera" % scene.name)
+    elif (
+        scene.camera is None
+        and not any(marker.camera for marker in scene.timeline_markers)
+        and not sequencer_renders(scene)
+    ):
+        raise Failure("config", "scene %s has no camera" % scene.name)
 
 
 def set_device(scene, task):
@@ -272,14 +190,6 @@ def set_device(scene, task):
 def set_layers(scene, task):
     """The view layers to render, one per output; [None] = whatever the scene renders, in one file."""
     names, compositing = task["view_layers"], compositor(scene)
-    if compositing is not None:
-        for node in compositing.nodes:
-            if node.bl_idname == "CompositorNodeOutputFile" and not node.mute:
-                folder = getattr(node, "directory", None) or getattr(node, "base_path", "")
-                warn(
-                    "the File Output node %r writes to %s: the farm does not verify that"
-                    % (node.name, folder)
-                )
     known = [layer.name for layer in scene.view_layers]
     for name in names:
         if name not in known:
@@ -309,13 +219,16 @@ def keeps_multilayer(scene, task):
     return own and not task["format"] and path.lower().endswith(".exr")
 
 
-def compositor(scene):
-    """The node tree that the render goes through, None if it does not."""
-    if not scene.render.use_compositing:
-        return None
-    if hasattr(scene, "compositing_node_group"):
-        return scene.compositing_node_group
-    return scene.node_tree if scene.use_nodes else None
+def set_nodes(scene, task):
+    """Redirects the File Output nodes that are outputs of the step and mutes the others."""
+    first, wanted = task["frames"][0]["files"], task["node_outputs"]
+    nodes = NodeFiles(
+        scene, wanted, first[len(first) - len(wanted) :], os.path.join(task["scratch"], "nodes")
+    )
+    for name, folder in nodes.muted:
+        words = "the File Output node %r (it writes to %s) is no output of the step: it does not run"
+        warn(words % (name, folder or "no folder"))
+    return nodes
 
 
 def set_format(scene, task, path):
@@ -330,6 +243,8 @@ def set_format(scene, task, path):
     if hasattr(settings, "media_type"):  # 5.0: the kind of file comes first
         settings.media_type = "MULTI_LAYER_IMAGE" if wanted == "OPEN_EXR_MULTILAYER" else "IMAGE"
     settings.file_format = wanted
+    if task["views"]:
+        settings.views_format = "INDIVIDUAL"
     for key, value in (("color_mode", task["color_mode"]), ("color_depth", task["color_depth"])):
         if value:
             try:
@@ -347,8 +262,8 @@ def configure(scene, task):
     set_camera(scene, task["camera"])
     if task["compositing"] == "off":
         render.use_compositing = False
-    if render.use_multiview and render.image_settings.views_format == "INDIVIDUAL":
-        raise Failure("config", "scene %s renders stereo views, which are not built yet" % scene.name)
+    multilayer = task["format"] == "EXR_MULTILAYER" or keeps_multilayer(scene, task)
+    check_views(scene, task["views"], task["frames"][0]["files"][0], multilayer)
     if task["width"]:
         render.resolution_x = task["width"]
     if task["height"]:
@@ -385,13 +300,15 @@ def check_files(task):
         warn(text)
 
 
-def render_one(scene, task, frame, path):
-    """Renders one file of one frame and moves it to its planned path."""
-    set_format(scene, task, path)
-    temporary = os.path.join(task["scratch"], "render" + os.path.splitext(path)[1].lower())
-    if os.path.exists(temporary):
-        os.unlink(temporary)
-    scene.render.filepath = temporary
+def render_one(scene, task, frame, paths):
+    """Renders one picture of one frame (or one for each stereo view) and moves it to its planned path."""
+    set_format(scene, task, paths[0])
+    stem, suffix = os.path.join(task["scratch"], "render"), os.path.splitext(paths[0])[1].lower()
+    made = [stem + view_suffix(scene, view) + suffix for view in task["views"] or [""]]
+    for temporary in made:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    scene.render.filepath = stem + suffix
     try:
         result = bpy.ops.render.render(write_still=True, scene=scene.name)
     except RuntimeError as error:
@@ -402,9 +319,10 @@ def render_one(scene, task, frame, path):
         raise Failure(kind, text, frame) from error
     if PROGRESS.canceled or "FINISHED" not in result:
         raise Failure("renderer", "the render was canceled inside Blender", frame)
-    if not os.path.isfile(temporary) or not os.path.getsize(temporary):
-        raise Failure("renderer", "Blender said it was done but wrote no file", frame)
-    move(temporary, path, frame)
+    for temporary, path in zip(made, paths):
+        if not os.path.isfile(temporary) or not os.path.getsize(temporary):
+            raise Failure("renderer", "Blender said it was done but wrote no file", frame)
+        move(temporary, path, frame)
 
 
 def move(source, path, frame):
@@ -443,14 +361,38 @@ def claim(task, frame):
     return True
 
 
+def mix(scene, task):
+    """Mixes the scene's sound into one file and moves it to its planned path."""
+    if not blender_sound.is_built_in():
+        # Another machine's Blender may have it.
+        raise Failure("renderer", "this Blender (%s) was built without sound" % bpy.app.version_string)
+    lost = blender_sound.missing_sounds()
+    if lost and task["missing"] == "fail":
+        raise Failure("path", lost[0] + (" (and %d more)" % (len(lost) - 1) if len(lost) > 1 else ""))
+    for text in lost:
+        warn(text)
+    temporary = os.path.join(task["scratch"], "mix" + os.path.splitext(task["sound"])[1].lower())
+    try:
+        blender_sound.mixdown(scene, task["mixdown"], temporary)
+    except RuntimeError as error:
+        raise Failure("config", "the sound cannot be mixed: %s" % clean(error)) from error
+    move(temporary, task["sound"], None)
+
+
 def main(task):
     """Renders the task."""
     if not task["user_settings"] and not bpy.app.binary_path:
         bpy.ops.wm.read_factory_settings(use_empty=True)
     scene = open_scene(task)
+    if task["mixdown"]:
+        mix(scene, task)
+        return
     configure(scene, task)
     layers = set_layers(scene, task)
+    nodes = set_nodes(scene, task)
     check_files(task)
+    each = max(1, len(task["views"]))
+    pictures = len(layers) * each
     bpy.app.handlers.render_stats.append(PROGRESS.stats)
     bpy.app.handlers.render_cancel.append(PROGRESS.cancel)
     for item in task["frames"]:
@@ -459,12 +401,15 @@ def main(task):
             continue
         emit("start", frame=frame)
         scene.frame_set(frame)
-        for index, path in enumerate(item["files"]):
-            if layers[index] is not None:
+        nodes.clear()
+        for index, name in enumerate(layers):
+            if name is not None:
                 for layer in scene.view_layers:
-                    layer.use = layer.name == layers[index]
-            PROGRESS.begin(frame, index, len(item["files"]))
-            render_one(scene, task, frame, path)
+                    layer.use = layer.name == name
+            PROGRESS.begin(frame, index, len(layers))
+            render_one(scene, task, frame, item["files"][index * each : (index + 1) * each])
+        for source, path in zip(nodes.collect(frame), item["files"][pictures:]):
+            move(source, path, frame)
         emit("finish", frame=frame, seconds=round(time.time() - began, 3))
 
 
@@ -476,6 +421,9 @@ def run():
             task = json.load(stream)
         emit("hello", blender=bpy.app.version_string, python=sys.version.split()[0])
         main(task)
+    except Unfit as error:
+        emit("problem", failure="config", text=str(error), fatal=True)
+        leave(FAILED)
     except Failure as failure:
         emit("problem", failure=failure.failure, text=failure.text, frame=failure.frame, fatal=True)
         leave(FAILED)

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import OpenImageIO as oiio  # noqa: N813
 import pytest
 
 from farm.model.states import FailureClass
-from farm.renderers.base import AppInstall, ChunkContext, PlannedFile, read_params
-from farm.renderers.blender import RENDERER
-from tests.support.run_invocation import Run, need_real, run_all
+from farm.renderers.base import AppInstall
+from tests.support.blender_scenes import APPS, SCENE, pixels, render, save_blend
+from tests.support.run_invocation import need_real
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-SCENE = """
-import bpy
-scene = bpy.context.scene
-bpy.ops.mesh.primitive_cube_add()
-cube = bpy.context.object
-camera = bpy.data.objects.new("Cam", bpy.data.cameras.new("Cam"))
-camera.location = (0, 0, 9)
-scene.collection.objects.link(camera)
-scene.camera = camera
-scene.collection.objects.link(bpy.data.objects.new("Sun", bpy.data.lights.new("Sun", "SUN")))
-cube.location.x = -2.0
-cube.keyframe_insert("location", frame=-5)
-cube.location.x = 2.0
-cube.keyframe_insert("location", frame=20)
-scene.render.resolution_x = 64
-scene.render.resolution_y = 36
-scene.render.use_overwrite = False
-scene.render.image_settings.color_mode = "RGB"
-"""
 TEXTURE = """
 material = bpy.data.materials.new("M")
 material.use_nodes = True
@@ -45,18 +23,6 @@ node.image.source = "FILE"
 node.image.filepath = {path!r}
 cube.data.materials.append(material)
 """
-
-
-def _wheel() -> tuple[str, ...]:
-    """An interpreter that has the bpy wheel, if the environment names one."""
-    python = os.environ.get("OVERCRANK_TEST_BPY_PYTHON", "")
-    return (python,) if python and Path(python).exists() else ()
-
-
-APPS = {
-    "exe": AppInstall("blender", "", (shutil.which("blender") or "",)),
-    "bpy": AppInstall("blender", "", _wheel(), "bpy"),
-}
 
 
 # The wheel (1 GB) belongs to the long tier: `python -m tests.long bpy` installs one and names it.
@@ -71,61 +37,6 @@ def app(request: pytest.FixtureRequest) -> AppInstall:
 def exe() -> AppInstall:
     need_real(bool(APPS["exe"].argv[0]), "Blender: apt install blender")
     return APPS["exe"]
-
-
-def render(
-    tmp_path: Path,
-    app: AppInstall,
-    script: str = SCENE,
-    frames: tuple[int, ...] = (1,),
-    names: tuple[str, ...] = ("a.{:04d}.png",),
-    folder: str = "out",
-    **params: object,
-) -> tuple[Run, dict[tuple[int, int], Path]]:
-    """Renders frames of a scripted scene; returns the run and the planned files by output and frame."""
-    (tmp_path / folder).mkdir(exist_ok=True)
-    scratch = tmp_path / f"scratch-{len(list(tmp_path.glob('scratch-*')))}"
-    scratch.mkdir()
-    given = {"engine": "CYCLES", "samples": 1, **params}
-    if "scene" not in given:
-        (tmp_path / "build.py").write_text(script)
-        given.setdefault("scene_script", str(tmp_path / "build.py"))
-    paths = {
-        (output, frame): tmp_path / folder / name.format(frame)
-        for output, name in enumerate(names)
-        for frame in frames
-    }
-    context = ChunkContext(
-        params=read_params(RENDERER, given),
-        frames=frames,
-        step_frames=None,
-        files=tuple(PlannedFile(output, frame, str(path)) for (output, frame), path in paths.items()),
-        patterns=(),
-        app=app,
-        cores=2,
-        scratch=str(scratch),
-    )
-    (run,) = run_all(RENDERER, context)
-    return run, paths
-
-
-def save_blend(tmp_path: Path, app: AppInstall, script: str, name: str = "a.blend") -> Path:
-    """Saves a scripted scene with the program itself."""
-    source, target = tmp_path / "save.py", tmp_path / name
-    source.write_text(
-        f"import bpy\nbpy.ops.wm.read_factory_settings(use_empty=True)\n{script}\n"
-        f"bpy.ops.wm.save_as_mainfile(filepath={str(target)!r})\n"
-    )
-    base = app.argv if app.flavour == "bpy" else (*app.argv, "-b", "--factory-startup", "--python")
-    subprocess.run([*base, str(source)], check=True, capture_output=True, timeout=100)
-    assert target.is_file()
-    return target
-
-
-def pixels(path: Path) -> list[float]:
-    image = oiio.ImageBuf(str(path))
-    assert image.read(force=True), image.geterror()
-    return list(image.get_pixels(oiio.FLOAT).flatten())
 
 
 def test_negative_and_sparse_frames_with_odd_names(tmp_path: Path, app: AppInstall) -> None:
@@ -291,7 +202,6 @@ def test_no_camera_wrong_camera_unknown_engine_and_layer(tmp_path: Path, app: Ap
         (SCENE, {"engine": "REDSHIFT"}, "no engine REDSHIFT"),
         (SCENE, {"view_layer": "Hero"}, "no view layer 'Hero'"),
         (SCENE, {"scene_name": "Shot"}, "no scene 'Shot'"),
-        (SCENE + "\nscene.render.use_multiview = True\n", {}, "not built yet"),
     ):
         run, paths = render(tmp_path, app, script, **params)
         assert run.verdict.failure is FailureClass.CONFIG, words
@@ -341,20 +251,6 @@ def test_two_view_layers_into_one_file_are_refused_and_into_two_are_rendered(
     assert max(main) > 0.2
     assert main != other
     assert run.progress(1) == sorted(run.progress(1))
-
-
-def test_a_file_output_node_is_pointed_out(tmp_path: Path, exe: AppInstall) -> None:
-    folder = tmp_path / "nodes"
-    script = SCENE + (
-        "\nscene.use_nodes = True\nnode = scene.node_tree.nodes.new('CompositorNodeOutputFile')\n"
-        f"node.base_path = {str(folder)!r}\n"
-        "layers = next(n for n in scene.node_tree.nodes if n.type == 'R_LAYERS')\n"
-        "scene.node_tree.links.new(layers.outputs[0], node.inputs[0])\n"
-    )
-    run, _ = render(tmp_path, exe, script)
-    assert run.verdict.failure is None, run.verdict
-    assert any(str(folder) in text and "does not verify" in text for text in run.warnings)
-    assert any("Image0001" in text and "not verified" in text for text in run.warnings)
 
 
 def test_a_destination_that_is_gone_is_a_path_problem(tmp_path: Path, exe: AppInstall) -> None:

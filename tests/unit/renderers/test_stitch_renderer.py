@@ -68,6 +68,18 @@ def test_the_task_keeps_the_planned_order() -> None:
     assert made.write["/scratch/task.json"].isascii()
 
 
+def test_the_sound_of_another_step_is_laid_under_the_film() -> None:
+    context = chunk(sound={"step": "sound", "output": 0})
+    inputs = context.inputs | {"sound": PlannedInput((), ("/out/film_frames/film #1.flac",))}
+    (made,) = RENDERER.invocations(msgspec.structs.replace(context, inputs=inputs))
+    assert json.loads(made.write["/scratch/task.json"])["audio"] == "/out/film_frames/film #1.flac"
+    assert checked(sound={"step": "sound"}) == []
+    with pytest.raises(JobFileError, match="not both"):
+        checked(sound={"step": "sound"}, audio="/in/a.wav")
+    with pytest.raises(JobFileError, match="is no input"):
+        checked(sound={"output": 0})
+
+
 @pytest.mark.parametrize(
     ("pattern", "params", "kind", "words"),
     [

@@ -129,9 +129,9 @@ def test_what_the_renderer_cannot_do_yet_is_named_with_its_step(job: Job) -> Non
 
 
 def test_a_step_kind_the_renderer_does_not_know(job: Job) -> None:
-    job["steps"][0] |= {"kind": "single"}
+    job["steps"][0] |= {"kind": "single", "renderer": "mitsuba"}
     del job["steps"][0]["frames"]
-    with pytest.raises(JobFileError, match=r"steps\[0\]\.kind: blender cannot run a single step"):
+    with pytest.raises(JobFileError, match=r"steps\[0\]\.kind: mitsuba cannot run a single step"):
         check(job)
 
 
