@@ -5,26 +5,41 @@ What belongs here: small widgets without a farm behind them.  What may not: aski
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, Slot
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
+from client_gui.style.glyphs import state_icon
 from client_gui.style.theme import Theme
 
 
+class _Words(QLabel):
+    """A label that follows the theme."""
+
+    def __init__(self, theme: Theme, token: str, bold: bool, small: bool) -> None:
+        super().__init__()
+        self._theme, self._token, self._bold, self._small = theme, token, bold, small
+        theme.changed.connect(self.restyle)
+        self.restyle()
+
+    @Slot()
+    def restyle(self) -> None:
+        """Takes colour and font from the theme anew."""
+        self.setFont(self._theme.font(bold=self._bold, small=self._small))
+        palette = self.palette()
+        palette.setColor(QPalette.ColorRole.WindowText, self._theme.colour(self._token))
+        self.setPalette(palette)
+
+
 def words(text: str, *, theme: Theme, token: str = "text", bold: bool = False, small: bool = False) -> QLabel:
-    """A label whose text is data: plain, wrapped, selectable by mouse and keyboard."""
-    label = QLabel()
+    """A label whose text is data: plain, wrapped, selectable by mouse and keyboard; it follows the theme."""
+    label = _Words(theme, token, bold, small)
     label.setTextFormat(Qt.TextFormat.PlainText)
     label.setWordWrap(True)
     label.setTextInteractionFlags(
         Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
     )
     label.setText(text)
-    label.setFont(theme.font(bold=bold, small=small))
-    palette = label.palette()
-    palette.setColor(QPalette.ColorRole.WindowText, theme.colour(token))
-    label.setPalette(palette)
     label.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
     return label
 
@@ -32,7 +47,9 @@ def words(text: str, *, theme: Theme, token: str = "text", bold: bool = False, s
 class Card(QFrame):
     """A raised box with a heading."""
 
-    def __init__(self, theme: Theme, heading: str = "", parent: QWidget | None = None) -> None:
+    def __init__(
+        self, theme: Theme, heading: str = "", parent: QWidget | None = None, *, state: str = ""
+    ) -> None:
         super().__init__(parent)
         self._theme = theme
         self.box = QVBoxLayout(self)
@@ -40,8 +57,22 @@ class Card(QFrame):
         self.box.setContentsMargins(edge, edge, edge, edge)
         self.box.setSpacing(theme.em(0.25))
         if heading:
-            self.box.addWidget(words(heading, theme=theme, bold=True))
+            said = words(heading, theme=theme, bold=True)
+            self.box.addWidget(said if not state else self._with_state(state, said))
             self.setAccessibleName(heading)
+
+    def _with_state(self, state: str, said: QLabel) -> QWidget:
+        """The heading behind the drawing of a state, which not every font has as a letter."""
+        size = self._theme.em(0.8)
+        mark = QLabel()
+        mark.setPixmap(state_icon(self._theme, state).pixmap(size, size))
+        line = QWidget()
+        box = QHBoxLayout(line)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(self._theme.em(0.4))
+        box.addWidget(mark)
+        box.addWidget(said, 1)
+        return line
 
     def add(self, text: str, *, token: str = "text", bold: bool = False, small: bool = False) -> QLabel:
         """Adds a line of words."""
@@ -95,6 +126,40 @@ class Figure(QWidget):
             self._value.setText(value)
             self.setAccessibleName(f"{self._word}: {value}")
         self.setToolTip(tip)
+
+
+class Figures(QWidget):
+    """Figures side by side, in several rows where there is no room for one."""
+
+    def __init__(self, *figures: Figure, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._figures = figures
+        self._columns = 0
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._arrange(len(figures))
+
+    def fit(self) -> None:
+        """Takes as many columns as there is room for; to be called when figures have changed."""
+        wide = max((figure.sizeHint().width() for figure in self._figures), default=0)
+        self._arrange(max(1, min(len(self._figures), self.width() // max(1, wide))))
+
+    def _arrange(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        self._columns = columns
+        for place, figure in enumerate(self._figures):
+            self._grid.addWidget(figure, place // columns, place % columns, Qt.AlignmentFlag.AlignLeft)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """One beside nothing, in as many rows as there are now."""
+        hint = super().minimumSizeHint()
+        return QSize(max((one.minimumSizeHint().width() for one in self._figures), default=0), hint.height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """Arranges them for the new width."""
+        super().resizeEvent(event)
+        self.fit()
 
 
 class Parts(QWidget):

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from PySide6.QtCore import Qt, QTimer
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QButtonGroup,
     QHBoxLayout,
@@ -21,6 +22,7 @@ from PySide6.QtWidgets import (
 )
 
 from client_gui.actions.context import ActionContext, UnitsOf
+from client_gui.actions.cures import Cure, read_cure
 from client_gui.desk import Desk
 from client_gui.store.eta import left_text
 from client_gui.store.farmstore import FarmChange
@@ -87,7 +89,7 @@ class WhyView(View):
 
     def look(self) -> None:
         """Follows the lists it names things from."""
-        self.desk.client.look(self.looker, jobs=True)
+        self.desk.client.look(self.looker, jobs=True, nodes=self._about == "node")
 
     def refresh(self) -> None:
         """Asks anew."""
@@ -129,6 +131,8 @@ class WhyView(View):
 
     def _turn(self, about: str, *_: object) -> None:
         self._about = about
+        if self.on:
+            self.look()
         for button in self._tabs.buttons():
             button.setChecked((button.text() == "Node") == (about == "node"))
         self._all_nodes = False
@@ -232,11 +236,10 @@ class WhyView(View):
     def _card(self, row: WhyRow) -> Card:
         theme = self.desk.theme
         count = f" · {plural(row.units, 'frame')}" if row.units > 1 else ""
-        card = Card(theme, f"{theme.state_glyph(row.state)} {row.address} is {row.state}{count}")
+        card = Card(theme, f"{row.address} is {row.state}{count}", state=row.state)
         for cause in row.causes:
             card.add(cause.what)
-            if cause.cure:
-                card.add(f"→ {cause.cure}", token="accent")
+        cures = [cause.cure for cause in row.causes if cause.cure]
         if row.failure:
             card.add(f"Class of the failure: {row.failure}", token="bad", small=True)
         if row.failed_on:
@@ -244,8 +247,10 @@ class WhyView(View):
             card.add(f"Failed on {', '.join(row.failed_on)}{tries}", token="dim")
         if row.state == "queued":
             self._wait(card, row)
-        self._nodes(card, row)
-        self._acts(card, row)
+        cures += self._nodes(card, row)
+        if row.state == "failed":
+            cures.append(f"farm retry {row.address}")
+        self._cure(card, cures)
         return card
 
     def _wait(self, card: Card, row: WhyRow) -> None:
@@ -266,42 +271,60 @@ class WhyView(View):
             share = f"Its user may expect {row.share:.0%} of the farm while others want it too"
             card.add(share, token="dim")
 
-    def _nodes(self, card: Card, row: WhyRow) -> None:
+    def _nodes(self, card: Card, row: WhyRow) -> list[str]:
+        """Says what the scheduler thinks of the nodes; returns what would change it."""
         shown = row.nodes if self._all_nodes else row.nodes[:_SHOWN]
         for verdict in shown:
             card.add(_nodes_text(verdict), small=True, token="text" if verdict.filter == "free" else "dim")
-            if verdict.cure:
-                card.add(f"→ {verdict.cure}", token="accent", small=True)
         if len(shown) < len(row.nodes):
             rest = sum(verdict.count for verdict in row.nodes[len(shown) :])
             button = QPushButton(f"Show {plural(rest, 'more node')}")
             button.setFlat(True)
             button.clicked.connect(self._show_all)
             card.box.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
+        return [verdict.cure for verdict in shown if verdict.cure]
 
     def _show_all(self) -> None:
         self._all_nodes = True
         self._again()
 
-    def _acts(self, card: Card, row: WhyRow) -> None:
-        """Buttons for what is likely to help, with the reason where it cannot be done."""
-        likely = {"failed": ("retry",), "queued": ("priority-up",), "paused": ("pause-toggle",)}
-        context = self._context_of(row)
+    def _cure(self, card: Card, cures: list[str]) -> None:
+        """What would help: buttons for what is one action here, else words to copy."""
         line = QHBoxLayout()
-        for action in likely.get(row.state, ()):
-            line.addWidget(self.desk.actions.button(action, partial(_same, context), self))
+        line.setSpacing(self.desk.theme.em(0.4))
+        done: set[tuple[str, str]] = set()
+        for text in dict.fromkeys(cures):
+            cure = read_cure(text, self.desk.client.store)
+            if cure is None:
+                self._words_to_copy(card, text)
+            elif (cure.action, cure.about) not in done:
+                done.add((cure.action, cure.about))
+                button = self.desk.actions.button(cure.action, partial(_same, cure.context), self)
+                if cure.value:
+                    button = QPushButton(f"Priority {cure.value}", self)
+                    button.clicked.connect(partial(self._run, cure))
+                button.setText(f"{button.text().rstrip('…')} {cure.about}")
+                line.addWidget(button)
         if line.count():
             line.addStretch(1)
             card.box.addLayout(line)
 
-    def _context_of(self, row: WhyRow) -> ActionContext:
-        job, _, rest = row.address.partition("/")
-        step, _, frames = rest.partition("/")
-        number = int(job[1:]) if job[1:].isdecimal() else self.desk.focus.job
-        states = frozenset({row.state})
-        if row.state == "failed" and step:
-            return ActionContext("frames", (number,), (UnitsOf(number, step, (), frames, states),))
-        return ActionContext("jobs", (number,))
+    def _run(self, cure: Cure) -> None:
+        self.desk.actions.run(cure.action, cure.context, cure.value)
+
+    def _words_to_copy(self, card: Card, text: str) -> None:
+        said = words(f"→ {text}", theme=self.desk.theme, token="dim")
+        if "farm " not in text:
+            card.box.addWidget(said)
+            return
+        copy = QToolButton()
+        copy.setText("Copy")
+        copy.setAccessibleName(f"Copy: {text}")
+        copy.clicked.connect(partial(QGuiApplication.clipboard().setText, text[text.index("farm ") :]))
+        line = QHBoxLayout()
+        line.addWidget(said, 1)
+        line.addWidget(copy, 0, Qt.AlignmentFlag.AlignTop)
+        card.box.addLayout(line)
 
     def _node(self, box: QVBoxLayout, reply: WhyReply) -> None:
         theme = self.desk.theme
@@ -312,10 +335,12 @@ class WhyView(View):
             card.add(f"{waits} in the farm{first}; not here, because:", token="dim")
         elif not reply.reason:
             card.add("Nothing waits in the farm.", token="dim")
+        alike: dict[tuple[str, str], list[str]] = {}
         for one in reply.work:
-            card.add(f"{one.address}: {one.reason}")
-            if one.cure:
-                card.add(f"→ {one.cure}", token="accent")
+            alike.setdefault((one.reason, one.cure), []).append(one.address)
+        for (reason, _), addresses in alike.items():
+            card.add(f"{', '.join(addresses)}: {reason}")
+        self._cure(card, [cure for _, cure in alike if cure])
         box.addWidget(card)
 
 

@@ -19,6 +19,7 @@ from client_gui.views.spend import SpendView
 from client_gui.views.why import WhyView
 from farm.model.errors import Denied
 from farm.protocol.client import (
+    ActReq,
     SpendLine,
     SpendReply,
     SpendReq,
@@ -88,6 +89,38 @@ class TestWhy:
         assert "Expected to start: 10–25 min" in text
         assert "24 frames before it in the order" in text
         assert "25%" in text
+
+    def test_what_would_help_is_a_button_that_does_it(self, rig: Rig, qtbot: QtBot) -> None:
+        paused = WhyRow(
+            address="J1",
+            state="paused",
+            units=50,
+            causes=(WhyCause("the job is paused by bo", "farm resume J1"),),
+        )
+        limit = WhyCause("20 of 20 nuke are in use", "a wrangler: farm policy set limits.nuke.total=N")
+        waits = WhyRow(
+            address="J1/beauty",
+            state="queued",
+            units=50,
+            causes=(WhyCause("90 frames before it", "farm priority J1 71"), limit),
+        )
+        rig.port.answers[WhyReq] = lambda req: WhyReply(id=req.id, rows=(paused, waits))
+        view = WhyView(rig.desk)
+        shown(qtbot, view)
+        rig.snapshot((job_row(1, state="paused"),))
+        rig.focus.set_job(1)
+        qtbot.waitUntil(lambda: bool(rig.port.asked(WhyReq)))
+        rig.settle()
+        buttons = {button.text(): button for button in view.findChildren(QAbstractButton)}
+        assert {"Resume J1", "Priority 71 J1"} <= set(buttons)
+        buttons["Resume J1"].setFocus()
+        qtbot.keyClick(buttons["Resume J1"], Qt.Key.Key_Space)
+        assert [(act.action, act.address) for act in rig.port.asked(ActReq)] == [("resume", "J1")]
+        qtbot.keyClick(buttons["Priority 71 J1"], Qt.Key.Key_Space)
+        assert [(act.action, act.value) for act in rig.port.asked(ActReq)][1:] == [("priority", "71")]
+        copy = next(b for b in buttons.values() if b.accessibleName().startswith("Copy: a wrangler"))
+        qtbot.keyClick(copy, Qt.Key.Key_Space)
+        assert QGuiApplication.clipboard().text() == "farm policy set limits.nuke.total=N"
 
     def test_a_frame_is_asked_about_by_its_number_not_its_place(self, rig: Rig, qtbot: QtBot) -> None:
         rig.port.answers[WhyReq] = lambda req: WhyReply(id=req.id)
