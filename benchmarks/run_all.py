@@ -45,6 +45,7 @@ SCRIPTS = (
     Script("agent", ("--rounds", "1")),
     Script("latency", ("--rounds", "1")),
     Script("makespan", ("--nodes", "50", "--jobs", "20")),
+    Script("gui", ("--quick",)),
 )
 
 #: ``must >= 0.5x: met``, ``goal <= 4: MISSED`` after a figure.

@@ -24,6 +24,7 @@ class Options:
         look: A name of ``style.theme.CHOICES`` for this run; "" = as was chosen before.
         job: Number of a job to open, 0 for none.
         submit: A file to fill the submit dock with, None for none.
+        new: Open a client of its own, also when one runs already.
         screenshot: A folder to put pictures of the windows in; the client ends then.
         scenario: With ``screenshot``: the scenario whose farm the pictures show.
     """
@@ -33,6 +34,7 @@ class Options:
     look: str = ""
     job: int = 0
     submit: Path | None = None
+    new: bool = False
     screenshot: Path | None = None
     scenario: Path | None = None
 

@@ -37,6 +37,8 @@ class Focus(QObject):
     #: The step or unit or attempt changed (also after ``job_changed``).
     unit_changed = Signal()
     node_changed = Signal()
+    #: A job was made by somebody here: lists make it the one keys act on, as soon as they have it.
+    job_made = Signal(int)
     #: Somebody wants to see a dock (by its name) brought to the front: ``log``, ``preview``, ``why`` ...
     wanted = Signal(str)
 
@@ -55,6 +57,11 @@ class Focus(QObject):
         self.job, self.step, self.unit, self.attempt = job, "", -1, 0
         self.job_changed.emit()
         self.unit_changed.emit()
+
+    def take_job(self, job: int) -> None:
+        """Looks at a job that was just made, and has lists select it."""
+        self.set_job(job)
+        self.job_made.emit(job)
 
     def set_unit(self, step: str, unit: int = -1, attempt: int = 0) -> None:
         """Looks at a step, a frame or an attempt of the job."""

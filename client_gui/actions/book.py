@@ -10,32 +10,36 @@ view or the shell can do (find, zoom, select all ...) they take with ``handle``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
 import shiboken6
-from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtWidgets import QAbstractButton, QApplication, QMenu, QPushButton, QWidget
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QAbstractButton, QApplication, QMenu, QWidget
 
 from client_gui.actions import finding
+from client_gui.actions.buttons import action_button
 from client_gui.actions.confirm import ConfirmSheet
 from client_gui.actions.context import ActionContext
 from client_gui.actions.doing import Doer
-from client_gui.actions.facts import Facts, JobFacts, facts_of
+from client_gui.actions.facts import Facts, JobFacts, facts_of, gather
+from client_gui.actions.handlers import Handler, Handlers
 from client_gui.actions.keys import KeyMap
 from client_gui.actions.keysheet import KeySheet
+from client_gui.actions.kinds import sample
 from client_gui.actions.looking import Looking
 from client_gui.actions.marks import Marks
 from client_gui.actions.menus import context_menu, fill_menu, label_of
 from client_gui.actions.palette import Palette, Source
-from client_gui.actions.plan import Plan, make_plan
+from client_gui.actions.plan import Plan, plan_steps
 from client_gui.actions.possible import UPDATING, Who, needs_value, why_not_here, why_not_one
 from client_gui.actions.prompts import FieldSheet, Given, PrioritySheet
 from client_gui.actions.records import BY_ID, Menu, Record, Value, works_on_rows
+from client_gui.actions.sheet import Sheet
 from client_gui.actions.shortcuts import Shortcuts
-from client_gui.actions.takeback import undo_plan
+from client_gui.actions.slices import Slices
+from client_gui.actions.takeback import undo_steps
 from client_gui.desk import Focus
 from client_gui.net.client import FarmClient
 from client_gui.notices import Notices
@@ -49,14 +53,6 @@ KEYS: Final[Setting[dict[str, Any]]] = Setting("keys", {})
 #: What was chosen in the palette, newest first.
 RECENT: Final[Setting[list[Any]]] = Setting("palette/recent", [])
 RECENT_MOST: Final = 30
-
-Handler = Callable[[ActionContext, str], object]
-
-
-@dataclass(frozen=True, slots=True)
-class _Handled:
-    do: Handler
-    owner: QObject | None
 
 
 class ActionBook(QObject):
@@ -110,11 +106,14 @@ class ActionBook(QObject):
             "palette": lambda context: self.open_palette(),
             "shortcuts": lambda context: self.open_keys(),
         }
-        self._handlers: dict[str, list[_Handled]] = {}
+        self._handlers = Handlers()
         self._sources: list[Source] = []
         self._windows: list[QWidget] = []
         self._shortcuts: list[Shortcuts] = []
-        self._sheet: QWidget | None = None
+        self._sheet: Sheet | None = None
+        self._menu: QMenu | None = None
+        self._slices = Slices(self)
+        client.moved.connect(self._moved)
         self.doer.pending_changed.connect(self.pending_changed)
         self.doer.offer_changed.connect(self.offer_changed)
         settings.changed.connect(self._setting_changed)
@@ -128,11 +127,11 @@ class ActionBook(QObject):
     def judge(self, context: ActionContext) -> Callable[[str], str]:
         """``why_not`` for one selection, which is looked up once for all actions that are asked for.
 
-        What it says is of this moment: not to be kept.
+        Of very many rows one of each kind is looked at.  What it says is of this moment: not to be kept.
         """
         who = self._who()
         facts: list[Facts] = []
-        rest = facts_of(self.client.store, context)
+        rest = facts_of(self.client.store, sample(self.client.store, context, who))
 
         def every() -> Iterator[Facts]:
             yield from facts
@@ -163,22 +162,34 @@ class ActionBook(QObject):
 
         return why_not
 
+    def sample(self, context: ActionContext) -> ActionContext:
+        """Some of a selection that stand for all of it when it is asked what is possible."""
+        return sample(self.client.store, context, self._who())
+
     def possible(self, action: str, context: ActionContext) -> bool:
         """Whether an action is possible with what is selected."""
         return not self.why_not(action, context)
 
     # -- do it --
 
-    def run(self, action: str, context: ActionContext, value: str = "") -> None:
+    def run(
+        self,
+        action: str,
+        context: ActionContext,
+        value: str = "",
+        before: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
         """Does it, if it is possible; says so otherwise.
 
         What cannot be taken back is asked about first, and what needs a value is asked for it, in sheets over
-        the window; then this has returned long before anything is sent.
+        the window; then this has returned long before anything is sent.  Of very many rows what is to be sent
+        is worked out in slices, after it has returned.
 
         Args:
             action: Its id.
             context: What it acts on.
             value: A priority, or settings as a JSON object of texts; "" = ask.
+            before: What the settings were, by address, as whoever gives ``value`` knows: for undo.
         """
         reason = self.why_not(action, context)
         if reason:
@@ -190,11 +201,9 @@ class ActionBook(QObject):
         if action == "undo":
             self.take_back()
         elif record.changes:
-            facts = tuple(facts_of(self.client.store, context))
-            if needs_value(record) and not value:
-                self._ask_value(record, facts)
-            else:
-                self._start(record, facts, Given(value))
+            count = len(context.jobs) + len(context.units) + len(context.nodes)
+            given = Given(value, before=dict(before or {}))
+            self._slices.do(gather(self.client.store, context), count, partial(self._gathered, record, given))
         else:
             self._dispatch(record, context, value)
 
@@ -209,7 +218,7 @@ class ActionBook(QObject):
         """
         if action not in BY_ID:
             raise ValueError(f"there is no action {action!r}")
-        self._handlers.setdefault(action, []).append(_Handled(do, owner))
+        self._handlers.add(action, do, owner)
 
     def take_back(self, number: int | None = None) -> None:
         """Takes back what was done last, or what an undo of that number is about."""
@@ -220,7 +229,13 @@ class ActionBook(QObject):
         if undo is None:
             self.notices.say("That cannot be taken back any more", Level.WARNING)
             return
-        self.doer.start(undo_plan(undo, self.client.store, self._who()))
+        steps = undo_steps(undo, self.client.store, self._who())
+        self._slices.do(steps, len(undo.acts), self._undo_planned)
+
+    @property
+    def offered(self) -> frozenset[int]:
+        """Numbers of everything that can be taken back now."""
+        return self.doer.offered
 
     @property
     def offer(self) -> Undo | None:
@@ -255,7 +270,8 @@ class ActionBook(QObject):
         ``hold_still`` and ``let_go`` (or ``freeze`` and ``thaw``), called without arguments, is told when it
         opens and after it closed.  The menu means what was selected when it was made.
         """
-        return context_menu(context, parent, self.keymap, self.judge(context), self.run)
+        self._menu = context_menu(context, parent, self.keymap, self.judge(context), self.run)
+        return self._menu
 
     def fill_menu(self, menu: QMenu, which: Menu, context: Callable[[], ActionContext] | None = None) -> None:
         """Fills a menu of the menu bar; call it from its ``aboutToShow``, since reasons change."""
@@ -272,36 +288,22 @@ class ActionBook(QObject):
         """Text and key of an action, as an entry of a menu says it."""
         return label_of(BY_ID[action], self.keymap)
 
-    def button(self, action: str, context: Callable[[], ActionContext], parent: QWidget) -> QAbstractButton:
+    def button(
+        self,
+        action: str,
+        context: Callable[[], ActionContext],
+        parent: QWidget,
+        judged: Callable[[], ActionContext] | None = None,
+    ) -> QAbstractButton:
         """A button for an action: grey with the reason as its tip while it is not possible.
 
         Args:
             action: Its id.
             context: What it would act on, asked when the button is pressed.
             parent: Where the button stands.
+            judged: Some of it that stand for all, asked whether it is possible.
         """
-        made = QPushButton(self.text(action).replace("&", "&&"), parent)
-        made.setAccessibleName(self.text(action))
-
-        def renew() -> None:
-            if not shiboken6.isValid(made):
-                return
-            reason = self.why_not(action, context())
-            key = self.keymap.shown(action)
-            made.setEnabled(not reason)
-            made.setToolTip(
-                f"Not possible: {reason}" if reason else f"{BY_ID[action].summary}  {key}".strip()
-            )
-            made.setAccessibleDescription(made.toolTip())
-
-        made.clicked.connect(lambda: self.run(action, context()))
-        self.client.stood.connect(renew, Qt.ConnectionType.AutoConnection)
-        made.destroyed.connect(partial(_part, self.client, renew))
-        if action in BY_ID:
-            renew()
-        else:
-            made.setEnabled(False)
-        return made
+        return action_button(self, action, context, judged or context, parent)
 
     def watch(self, window: QWidget) -> None:
         """Hears the keys of a window and opens sheets over it; once for every window of the shell."""
@@ -400,10 +402,13 @@ class ActionBook(QObject):
         return next((one for one in reversed(self._windows) if one.isVisible()), None) or active
 
     def _open(self, sheet: ConfirmSheet | PrioritySheet | FieldSheet | Palette | KeySheet) -> None:
-        if self._sheet is not None and shiboken6.isValid(self._sheet) and self._sheet.isVisible():
-            self._sheet.close_with(False)  # type: ignore[attr-defined]
+        self._close_sheet()
         self._sheet = sheet
         sheet.open()
+
+    def _close_sheet(self) -> None:
+        if self._sheet is not None and shiboken6.isValid(self._sheet) and self._sheet.isVisible():
+            self._sheet.close_with(False)
 
     def _ask_value(self, record: Record, facts: tuple[Facts, ...]) -> None:
         who = self._who()
@@ -421,25 +426,45 @@ class ActionBook(QObject):
         else:
             self._open(FieldSheet(host, self._theme(), self.client, able, who.role, take))
 
+    def _gathered(self, record: Record, given: Given, facts: tuple[Facts, ...]) -> None:
+        if needs_value(record) and not given.value:
+            self._ask_value(record, facts)
+        else:
+            self._start(record, facts, given)
+
     def _start(self, record: Record, facts: tuple[Facts, ...], given: Given) -> None:
-        plan = make_plan(record, facts, self._who(), given.value, given.before)
+        steps = plan_steps(record, facts, self._who(), given.value, given.before)
+        self._slices.do(steps, len(facts), partial(self._planned, record, given))
+
+    def _planned(self, record: Record, given: Given, plan: Plan) -> None:
         if not plan.items:
             reason = plan.left_out[0][1] if plan.left_out else "nothing is selected"
             self.notices.say(f"{record.text}: {reason}", Level.WARNING)
             return
         host = self._host()
         if plan.question is None:
-            self.doer.start(plan, given.reason, force=given.force)
+            self._do(plan, given.reason, given.force)
         elif host is not None:
             self._open(ConfirmSheet(host, self._theme(), self.client, plan.question, partial(self._do, plan)))
         else:
             self.notices.say(f"{record.text}: there is no window to ask in", Level.ERROR)
 
-    def _do(self, plan: Plan, reason: str) -> None:
+    def _do(self, plan: Plan, reason: str, force: bool = False) -> None:
         if not self.client.live:
             self.notices.say(f"{plan.record.text}: not connected, nothing was sent", Level.ERROR)
             return
-        self.doer.start(plan, reason)
+        self.doer.start(plan, reason, force=force)
+
+    def _undo_planned(self, plan: Plan) -> None:
+        self._do(plan, "")
+
+    def _moved(self) -> None:
+        """Another farm: what was asked, chosen or being worked out is about the one before."""
+        self._slices.forget()
+        if isinstance(self._sheet, ConfirmSheet | PrioritySheet | FieldSheet):
+            self._close_sheet()
+        if self._menu is not None and shiboken6.isValid(self._menu):
+            self._menu.close()
 
     def _chosen(self, key: str) -> None:
         recent = [key, *(one for one in self.settings.get(RECENT) if one != key)]
@@ -451,40 +476,18 @@ class ActionBook(QObject):
 
     # -- what is no request --
 
-    def _handler(self, action: str) -> Handler | None:
-        found = [
-            one
-            for one in self._handlers.get(action, ())
-            if one.owner is None or shiboken6.isValid(one.owner)
-        ]  # fmt: skip
-        focus = QApplication.focusWidget()
-        for one in reversed(found):
-            owner = one.owner
-            if not isinstance(owner, QWidget) or focus is None:
-                continue
-            if owner is focus or owner.isAncestorOf(focus):
-                return one.do
-        return found[-1].do if found else None
-
     def _nobody_does(self, record: Record) -> str:
         """Why a client's own action cannot be done now: nobody here does it."""
         if record.id in self._own:
             return ""
-        if self._handler(record.id) is not None or self.receivers("2invoked(QString,PyObject,QString)"):
+        if self._handlers.of(record.id) is not None or self.receivers("2invoked(QString,PyObject,QString)"):
             return ""
         return "nothing that is open does that"
 
     def _dispatch(self, record: Record, context: ActionContext, value: str) -> None:
-        handler = self._handler(record.id)
+        handler = self._handlers.of(record.id)
         if handler is not None:
             handler(context, value)
         elif (own := self._own.get(record.id)) is not None:
             own(context)
         self.invoked.emit(record.id, context, value)
-
-
-def _part(client: FarmClient, renew: Callable[[], None], *_: object) -> None:
-    try:
-        client.stood.disconnect(renew)
-    except (RuntimeError, TypeError):  # the client is gone, too
-        pass

@@ -28,6 +28,8 @@ AT_ONCE: Final = 16
 #: How long the broker may take to answer one, and how much longer nobody waits for whoever should say so.
 TIMEOUT_S: Final = 10.0
 _GRACE_US: Final = 5_000_000
+#: So many reasons of one gesture are kept in the list of what happened.
+DETAILS_MOST: Final = 100
 #: How often is looked what has waited for too long, while something is under way.
 TICK_MS: Final = 500
 
@@ -93,6 +95,11 @@ class Doer(QObject):
     def busy(self) -> bool:
         """Whether answers are still waited for."""
         return bool(self._gestures)
+
+    @property
+    def offered(self) -> frozenset[int]:
+        """Numbers of everything that can be taken back now."""
+        return frozenset(undo.number for undo in self.stack.offered(self._client.now_us()))
 
     @property
     def offer(self) -> Undo | None:
@@ -223,7 +230,8 @@ class Doer(QObject):
         done = [one.item for one in outcomes if one.fate is Fate.DONE]
         undo = self._remember(plan, told.text, done)
         now_us = self._client.now_us()
-        for text in told.details:
+        more = len(told.details) - DETAILS_MOST
+        for text in (*told.details[:DETAILS_MOST], *([f"and {more:,} more like these"] if more > 0 else ())):
             # Kept, not shown by itself: one gesture is one notice.
             self._notices.activity.add(Level.WARNING, text, now_us)
         self._notices.say(
@@ -255,7 +263,9 @@ class Doer(QObject):
                     self._client.forget(number)
         self._gestures.clear()
         self._looked.clear()
-        self.stack = UndoStack()
+        # Taken one by one, not made anew: numbers go on, and a toast of before means no undo of later.
+        while self.stack.take(self._client.now_us()) is not None:
+            pass
         if self.cells.forget():
             self.pending_changed.emit()
         self._tell_offer()

@@ -6,7 +6,7 @@ rules themselves (``possible``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -262,6 +262,15 @@ def facts_of(store: FarmStore, context: ActionContext) -> Iterator[Facts]:
             yield from (units_facts(store, units) for units in context.units)
         case "nodes":
             yield from (node_facts(store, node) for node in context.nodes)
+
+
+def gather(store: FarmStore, context: ActionContext) -> Generator[None, None, tuple[Facts, ...]]:
+    """``facts_of`` as steps, one for each thing that is selected."""
+    found: list[Facts] = []
+    for one in facts_of(store, context):
+        found.append(one)
+        yield
+    return tuple(found)
 
 
 def facts_of_address(store: FarmStore, address: str) -> JobFacts | UnitsFacts | None:

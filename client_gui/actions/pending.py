@@ -56,6 +56,16 @@ class PendingCells:
         found = self._find(kind, row_id, name)
         return found.cell.shown if found is not None else None
 
+    def masks(self, step: str, name: str) -> list[tuple[str, bytes]]:
+        """What frames of a step are about to show, and which: a byte for each unit; the newest wins.
+
+        Args:
+            step: Its address.
+            name: The field.
+        """
+        found = self._rows.get(("units", step), ())
+        return [(one.cell.shown, one.cell.units) for one in found if one.cell.field == name]
+
     def unsure(self, kind: str, row_id: object, name: str) -> bool:
         """Whether the request of a cell got no answer, so that nobody knows."""
         found = self._find(kind, row_id, name)

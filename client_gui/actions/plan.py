@@ -18,6 +18,7 @@ from client_gui.actions.facts import Facts, JobFacts, NodeFacts, Places, UnitsFa
 from client_gui.actions.possible import Who, new_priority, toggles_to, unit_states, why_not_one
 from client_gui.actions.questions import Question, question_of
 from client_gui.actions.records import BY_ID, Record
+from client_gui.actions.slices import Steps, whole
 from client_gui.store.farmstore import FarmStore
 from client_gui.store.undo import Act
 from farm.model.states import UnitState
@@ -112,12 +113,24 @@ def make_plan(
         value: What was given: a priority, or settings as a JSON object of texts.
         before: What the fields that are set had, by address, as far as it is known beyond the store.
     """
+    return whole(plan_steps(record, facts, who, value, before))
+
+
+def plan_steps(
+    record: Record,
+    facts: Sequence[Facts],
+    who: Who,
+    value: str = "",
+    before: Mapping[str, Mapping[str, str]] | None = None,
+) -> Steps[Plan]:
+    """``make_plan``, a step for each thing that is selected."""
     if record.id == "pause-toggle":
         record = BY_ID[toggles_to(facts)]
     items: list[Item] = []
     left_out: list[tuple[str, str]] = []
     chosen: list[Facts] = []
     for one in facts:
+        yield
         reason = why_not_one(record, one, who, value)
         if reason:
             left_out.append((one.address, reason))

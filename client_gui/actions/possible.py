@@ -99,7 +99,9 @@ def why_not_here(record: Record, context: ActionContext, who: Who) -> str:
             return "nothing is selected"
         if context.scope not in scopes:
             return f"works on {_either(record)}, not on {context.scope}"
-    if record.changes and not who.live:
+    if record.id == "resubmit" and max(len(context.jobs), len(context.units)) > 1:
+        return f"works on one {'job' if context.scope == 'jobs' else 'step'} at a time"
+    if (record.changes or record.id == "resubmit") and not who.live:
         return f"not connected: {who.trouble}" if who.trouble else "not connected"
     return ""
 

@@ -11,6 +11,7 @@ from client_gui.actions.facts import Facts, facts_of_address, node_facts
 from client_gui.actions.plan import Item, Plan, item_of
 from client_gui.actions.possible import Who
 from client_gui.actions.records import BY_ID, Menu, Record, Scope
+from client_gui.actions.slices import Steps, whole
 from client_gui.store.farmstore import FarmStore
 from client_gui.store.undo import Act, Undo
 
@@ -20,8 +21,16 @@ _UNDO = Record("undo", "Undo", BY_ID["undo"].summary, Menu.EDIT, frozenset({Scop
 
 def undo_plan(undo: Undo, store: FarmStore, who: Who) -> Plan:
     """The requests that take something back, in order."""
-    items = tuple(_item(act, store, who) for act in undo.acts)
-    return Plan(_UNDO, items, done=f"Took back {undo.text!r}:")
+    return whole(undo_steps(undo, store, who))
+
+
+def undo_steps(undo: Undo, store: FarmStore, who: Who) -> Steps[Plan]:
+    """``undo_plan``, a step for each request."""
+    items = []
+    for act in undo.acts:
+        items.append(_item(act, store, who))
+        yield
+    return Plan(_UNDO, tuple(items), done=f"Took back {undo.text!r}:")
 
 
 def _item(act: Act, store: FarmStore, who: Who) -> Item:

@@ -6,6 +6,7 @@ What belongs here: painting figures into a rectangle.  What may not: tables, mod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,9 @@ PARTS_ORDER = (
 LEAST_PART = 2.0
 #: How strongly parts that wait are painted: what is left should look empty.
 _WAITING = 0.30
+# Plain numbers: comparing members of an enum costs more than the rest.
+_WAITS = frozenset({int(UnitState.QUEUED), int(UnitState.BLOCKED)})
+_FAILED = int(UnitState.FAILED)
 
 
 def part_widths(counts: Sequence[int], width: float) -> list[tuple[int, float]]:
@@ -51,8 +55,29 @@ def part_widths(counts: Sequence[int], width: float) -> list[tuple[int, float]]:
     return [(state, wide) for (state, _), wide in zip(chosen, widths, strict=True)]
 
 
+@lru_cache(maxsize=4096)
+def _kept_widths(counts: tuple[int, ...], width: float) -> tuple[tuple[int, float], ...]:
+    """As ``part_widths``: few of the bars on a screen change between two paints."""
+    return tuple(part_widths(counts, width))
+
+
+def waiting_colours(colours: Sequence[QColor]) -> list[QColor]:
+    """Colours as parts that wait have them."""
+    found = []
+    for colour in colours:
+        pale = QColor(colour)
+        pale.setAlphaF(_WAITING)
+        found.append(pale)
+    return found
+
+
 def draw_parts(
-    painter: QPainter, rect: QRectF, counts: Sequence[int], colours: Sequence[QColor], empty: QColor
+    painter: QPainter,
+    rect: QRectF,
+    counts: Sequence[int],
+    colours: Sequence[QColor],
+    empty: QColor,
+    waiting: Sequence[QColor] = (),
 ) -> None:
     """A bar of parts by unit state.
 
@@ -62,19 +87,18 @@ def draw_parts(
         counts: By state.
         colours: By state; the last one stands for all that follow.
         empty: Behind it.
+        waiting: ``waiting_colours(colours)``, of whoever keeps them.
     """
     painter.fillRect(rect, empty)
-    left = rect.left()
-    for state, wide in part_widths(counts, rect.width()):
-        colour = colours[min(state, len(colours) - 1)]
-        if state in (UnitState.QUEUED, UnitState.BLOCKED):
-            colour = QColor(colour)
-            colour.setAlphaF(_WAITING)
-        area = QRectF(left, rect.top(), wide, rect.height())
-        painter.fillRect(area, colour)
-        if state == UnitState.FAILED:
+    pale = waiting or waiting_colours(colours)
+    left, top, height = rect.left(), rect.top(), rect.height()
+    most = len(colours) - 1
+    for state, wide in _kept_widths(tuple(counts), rect.width()):
+        colour = (pale if state in _WAITS else colours)[min(state, most)]
+        painter.fillRect(QRectF(left, top, wide, height), colour)
+        if state == _FAILED:
             # Not colour alone: a notch on top.
-            painter.fillRect(QRectF(left, rect.top() - 2, max(wide, LEAST_PART), 2), colour)
+            painter.fillRect(QRectF(left, top - 2, max(wide, LEAST_PART), 2), colour)
         left += wide
 
 

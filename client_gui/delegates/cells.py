@@ -18,15 +18,14 @@ from PySide6.QtCore import (
     QModelIndex,
     QObject,
     QPersistentModelIndex,
-    QPointF,
     QRectF,
     QSize,
     Qt,
 )
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QSpinBox, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
-from client_gui.delegates.bars import draw_meter, draw_parts, draw_spark
+from client_gui.delegates.bars import draw_meter, draw_parts, draw_spark, waiting_colours
 from client_gui.delegates.ink import GONE_OPACITY, STALE_OPACITY, Ink
 from client_gui.models.column import Level, Paint, Shown
 from client_gui.models.marks import Marks
@@ -45,15 +44,34 @@ _BOUNDS = {"priority": (0, 100)}
 
 
 @dataclass(slots=True)
-class _Cell:
-    """A cell that is being painted."""
+class Cell:
+    """A cell that is being painted; one object for all cells of a paint, as making one takes its time, too.
+
+    Attributes:
+        painter: Paints.
+        model: Whose cell it is.
+        left, top, width, height: Where it is.
+        shown: Its column.
+        slot: Its row in the table of the store.
+        column: The number of its column.
+        font: The font the painter has now, None when that is not known.
+    """
 
     painter: QPainter
-    rect: QRectF
     model: OrderModel[Any]
+    left: float
+    top: float
+    width: float
+    height: float
     shown: Shown
     slot: int
     column: int
+    font: QFont | None = None
+
+    @property
+    def rect(self) -> QRectF:
+        """Where it is."""
+        return QRectF(self.left, self.top, self.width, self.height)
 
 
 class CellDelegate(QStyledItemDelegate):
@@ -70,9 +88,10 @@ class CellDelegate(QStyledItemDelegate):
         self.stale = False
         self.ink = Ink(theme)
         self._unit_colours: list[QColor] = []
+        self._waiting_colours: list[QColor] = []
         self._renew()
         theme.changed.connect(self._renew)
-        self._painters: dict[Paint, Callable[[_Cell], None]] = {
+        self.painters: dict[Paint, Callable[[Cell], None]] = {
             Paint.TEXT: self._text,
             Paint.DIM: self._dim,
             Paint.BAD: self._bad,
@@ -86,6 +105,7 @@ class CellDelegate(QStyledItemDelegate):
     def _renew(self) -> None:
         self.ink = Ink(self._theme)
         self._unit_colours = [self.ink.state(state.word) for state in UnitState] + [self.ink.dim]
+        self._waiting_colours = waiting_colours(self._unit_colours)
 
     # -- what Qt asks --
 
@@ -119,7 +139,9 @@ class CellDelegate(QStyledItemDelegate):
         dimmed = gone or self.stale
         if dimmed:
             painter.setOpacity(GONE_OPACITY if gone else STALE_OPACITY)
-        self._painters[shown.paint](_Cell(painter, QRectF(rect), model, shown, slot, column))
+        self.painters[shown.paint](
+            Cell(painter, model, rect.x(), rect.y(), rect.width(), rect.height(), shown, slot, column)
+        )
         if dimmed:
             painter.setOpacity(1.0)
         if state & _FOCUSED:
@@ -158,24 +180,25 @@ class CellDelegate(QStyledItemDelegate):
 
     # -- kinds of cells --
 
-    def _put(self, cell: _Cell, text: str, left: float, right: float, colour: QColor, *, flush: bool) -> None:
+    def _put(self, cell: Cell, text: str, left: float, right: float, colour: QColor, *, flush: bool) -> None:
         """Puts text between two edges, cut where there is no room for all of it."""
-        ink = self.ink
-        painter = cell.painter
         room = right - left
         if not text or room <= 0:
             return
-        wide = ink.width(text)
-        if wide > room:
-            text = ink.metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(room))
-            wide = ink.width(text)
+        ink, painter = self.ink, cell.painter
+        piece = ink.piece(text, int(room))
+        if cell.font is not ink.font:
+            painter.setFont(ink.font)
+            cell.font = ink.font
         painter.setPen(colour)
-        painter.setFont(ink.font)
-        rect = cell.rect
-        baseline = rect.top() + (rect.height() + ink.metrics.ascent() - ink.metrics.descent()) / 2
-        painter.drawText(QPointF(right - wide if flush else left, baseline), text)
+        x = int(right - piece.width if flush else left)
+        if piece.laid_out is not None:
+            painter.drawStaticText(x, int(cell.top + (cell.height - ink.text_height) / 2), piece.laid_out)
+        else:
+            y = int(cell.top + (cell.height - ink.text_height) / 2) + ink.ascent
+            painter.drawText(x, y, piece.text)
 
-    def _promise(self, cell: _Cell, left: float, right: float) -> bool:
+    def _promise(self, cell: Cell, left: float, right: float) -> bool:
         """Paints what a cell is about to become: slanted, with dots."""
         to = cell.model.pending_at(cell.slot, cell.column)
         if to is None:
@@ -184,36 +207,37 @@ class CellDelegate(QStyledItemDelegate):
         text = ink.slanted_metrics.elidedText(f"{to} …", Qt.TextElideMode.ElideRight, int(right - left))
         cell.painter.setPen(ink.accent)
         cell.painter.setFont(ink.slanted)
+        cell.font = ink.slanted
         align = Qt.AlignmentFlag.AlignRight if cell.shown.right else Qt.AlignmentFlag.AlignLeft
-        area = QRectF(left, cell.rect.top(), right - left, cell.rect.height())
+        area = QRectF(left, cell.top, right - left, cell.height)
         cell.painter.drawText(area, int(align | Qt.AlignmentFlag.AlignVCenter), text)
         return True
 
-    def _plain(self, cell: _Cell, colour: QColor) -> None:
+    def _plain(self, cell: Cell, colour: QColor) -> None:
         gap = self.ink.gap
-        left, right = cell.rect.left() + gap, cell.rect.right() - gap
+        left, right = cell.left + gap, cell.left + cell.width - gap
         if cell.shown.field and self._promise(cell, left, right):
             return
         text = cell.model.text(cell.slot, cell.column)
         self._put(cell, text, left, right, colour, flush=cell.shown.right)
 
-    def _text(self, cell: _Cell) -> None:
+    def _text(self, cell: Cell) -> None:
         self._plain(cell, self.ink.text)
 
-    def _dim(self, cell: _Cell) -> None:
+    def _dim(self, cell: Cell) -> None:
         self._plain(cell, self.ink.dim)
 
-    def _bad(self, cell: _Cell) -> None:
+    def _bad(self, cell: Cell) -> None:
         nothing = cell.model.text(cell.slot, cell.column) in ("", "0")
         self._plain(cell, self.ink.dim if nothing else self.ink.bad)
 
-    def _state(self, cell: _Cell) -> None:
-        ink, rect = self.ink, cell.rect
-        left, right = rect.left() + ink.gap, rect.right() - ink.gap
+    def _state(self, cell: Cell) -> None:
+        ink = self.ink
+        left, right = cell.left + ink.gap, cell.left + cell.width - ink.gap
         to = cell.model.pending_at(cell.slot, cell.column)
         word = str(cell.model.value(cell.slot, cell.column) or "")
         colour = ink.state(to or word)
-        top = rect.top() + (rect.height() - ink.glyph) / 2
+        top = cell.top + (cell.height - ink.glyph) / 2
         ink.draw_glyph(cell.painter, ink.glyph_of(to or word), left, top, colour)
         left += ink.glyph + ink.gap * 0.8
         if to is not None:
@@ -221,17 +245,17 @@ class CellDelegate(QStyledItemDelegate):
         else:
             self._put(cell, cell.model.text(cell.slot, cell.column), left, right, colour, flush=False)
 
-    def _parts(self, cell: _Cell) -> None:
+    def _parts(self, cell: Cell) -> None:
         ink, rect = self.ink, cell.rect
         text = cell.model.text(cell.slot, cell.column)
         beside = ink.width("100 %") + ink.gap
         bar = self._bar(rect, beside)
         if bar.width() > ink.gap * 2:
             counts = cell.model.value(cell.slot, cell.column) or ()
-            draw_parts(cell.painter, bar, counts, self._unit_colours, ink.raised)
+            draw_parts(cell.painter, bar, counts, self._unit_colours, ink.raised, self._waiting_colours)
         self._put(cell, text, rect.left() + ink.gap, rect.right() - ink.gap, ink.text, flush=True)
 
-    def _meter(self, cell: _Cell) -> None:
+    def _meter(self, cell: Cell) -> None:
         ink, rect = self.ink, cell.rect
         level: Level | None = cell.model.value(cell.slot, cell.column)
         if level is None or not level.text:
@@ -249,13 +273,13 @@ class CellDelegate(QStyledItemDelegate):
         top = round(rect.top() + (rect.height() - high) / 2)
         return QRectF(rect.left() + self.ink.gap, top, rect.width() - 2 * self.ink.gap - beside, high)
 
-    def _spark(self, cell: _Cell) -> None:
+    def _spark(self, cell: Cell) -> None:
         values = cell.model.value(cell.slot, cell.column)
         if values is not None and len(values):
             edge = self.ink.gap
             draw_spark(cell.painter, cell.rect.adjusted(edge, edge, -edge, -edge), values, self.ink.accent)
 
-    def _marks(self, cell: _Cell) -> None:
+    def _marks(self, cell: Cell) -> None:
         marks: Marks | None = cell.model.value(cell.slot, cell.column)
         if not marks:
             return

@@ -5,10 +5,11 @@ What belongs here: what painters of cells share.  What may not: what a cell look
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from PySide6.QtCore import QRectF, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPixmap
+from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPixmap, QStaticText
 
 from client_gui.style.glyphs import paint_glyph
 from client_gui.style.theme import Theme
@@ -25,6 +26,8 @@ NODE_LOOKS: Final[dict[str, tuple[str, str]]] = {
     "disabled": ("canceled", "skipped"),
     "closed": ("blocked", "blocked"),
 }
+#: So many texts are kept as they fit; several screens of them.
+_PIECES_MOST: Final = 6000
 #: How visible rows are that are only still there until the list moves on.
 GONE_OPACITY = 0.4
 #: How visible rows are while the farm cannot be reached.
@@ -45,6 +48,22 @@ def tabular(font: QFont) -> QFont:
     found = QFont(font)
     found.setFeature(QFont.Tag("tnum"), 1)
     return found
+
+
+@dataclass(slots=True)
+class Piece:
+    """A text as it fits into a cell.
+
+    Attributes:
+        text: What of it fits.
+        width: How wide that is.
+        laid_out: It with its letters placed; None until it is drawn a second time: texts that change with
+            every batch are cheaper drawn than kept.
+    """
+
+    text: str
+    width: int
+    laid_out: QStaticText | None = None
 
 
 class Ink:
@@ -79,6 +98,10 @@ class Ink:
         self._states: dict[str, QColor] = {}
         self._glyphs: dict[tuple[str, int, int, float], QPixmap] = {}
         self._widths: dict[str, int] = {}
+        self._pieces: dict[tuple[str, int], Piece] = {}
+        self.ascent = self.metrics.ascent()
+        #: Of a line of text.
+        self.text_height = self.ascent + self.metrics.descent()
 
     def state(self, word: str) -> QColor:
         """The colour of a state."""
@@ -100,6 +123,23 @@ class Ink:
             if len(self._widths) > 5000:
                 self._widths.clear()
             found = self._widths[text] = self.metrics.horizontalAdvance(text)
+        return found
+
+    def piece(self, text: str, room: int) -> Piece:
+        """A text cut to fit into some room; one that is wanted again is laid out once and kept so."""
+        key = (text, room)
+        found = self._pieces.get(key)
+        if found is None:
+            if len(self._pieces) > _PIECES_MOST:
+                self._pieces.clear()
+            wide, fits = self.width(text), text
+            if wide > room:
+                fits = self.metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+                wide = self.width(fits)
+            found = self._pieces[key] = Piece(fits, wide)
+        elif found.laid_out is None:
+            found.laid_out = QStaticText(found.text)
+            found.laid_out.setTextFormat(Qt.TextFormat.PlainText)
         return found
 
     def draw_glyph(self, painter: QPainter, name: str, x: float, y: float, colour: QColor) -> None:

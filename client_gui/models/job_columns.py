@@ -10,7 +10,7 @@ from typing import Any, Final
 from client_gui.models.column import NOTHING, Paint, Reading, Shown, count_of, text_of
 from client_gui.models.figures import age, age_of, exact_of, length, moment_of, money, money_of, money_range
 from client_gui.store.columns import summed_counts
-from client_gui.store.eta import eta_text, left_text
+from client_gui.store.eta import eta_text, left_text, standstill
 from farm.model.states import UnitState, WorkState
 from farm.protocol.rows import StepRow
 from farm.sdk.words import plural, price_text
@@ -80,9 +80,15 @@ def _mean_tip(reading: Reading, slot: int) -> str:
     return "\n".join(lines)
 
 
+def _stands_still(reading: Reading, slot: int) -> str:
+    return standstill(str(reading.get(slot, "state")), reading.number(slot, "running"))
+
+
 def _eta(reading: Reading, slot: int) -> str:
     if reading.get(slot, "state") in _ENDED:
         return ""
+    if _stands_still(reading, slot):
+        return NOTHING
     low, high = reading.get(slot, "eta_low_us"), reading.get(slot, "eta_high_us")
     return eta_text(low, high, reading.now_us, reading.zone)
 
@@ -90,6 +96,8 @@ def _eta(reading: Reading, slot: int) -> str:
 def _eta_tip(reading: Reading, slot: int) -> str:
     if reading.get(slot, "state") in _ENDED:
         return ""
+    if still := _stands_still(reading, slot):
+        return still
     low, high = reading.get(slot, "eta_low_us"), reading.get(slot, "eta_high_us")
     if low is None or high is None:
         text = "not enough is known to say when it will be done"
@@ -169,7 +177,7 @@ JOB_SHOWN: Final = (
     ),
     Shown(
         "done", "Done", ("done", "units"), _done, "Frames that are done, of how many", right=True,
-        sort="done", largest_first=True, width=6.8,
+        sort="done", largest_first=True, width=8.0,
     ),
     Shown(
         "failed", "Failed", ("failed",), count_of("failed"), "Frames that failed", right=True,
@@ -188,7 +196,7 @@ JOB_SHOWN: Final = (
         tip=_mean_tip, sort="mean_frame_s", largest_first=True, width=5.2,
     ),
     Shown(
-        "eta", "Ready", ("eta_low_us", "eta_high_us", "state", "not_estimated"), _eta,
+        "eta", "Ready", ("eta_low_us", "eta_high_us", "state", "running", "not_estimated"), _eta,
         "When it will be done: a range that holds for about four of five jobs",
         tip=_eta_tip, sort="eta_high_us", width=11.5, moves=True,
     ),

@@ -169,6 +169,10 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         """The slot shown in a row."""
         return int(self.order.view[row])
 
+    def id_of_slot(self, slot: int) -> Id | None:
+        """Whose row is in a slot; None when it was left and its row goes with the next update."""
+        return self._table.ids[slot]
+
     def text(self, slot: int, column: int) -> str:
         """What a cell says, kept until its row changes."""
         known = self._texts.get(slot)

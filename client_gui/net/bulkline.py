@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from client_gui.net.dialer import Wire
+from client_gui.net.dialer import Dialer, Route, Wire
 from client_gui.net.port import Answer, Ask
 from farm.model.errors import FarmUnreachable, OvercrankError, PeerError, SessionRefused
 from farm.protocol.bulk import BulkErrorMsg
@@ -203,3 +203,17 @@ class BulkLine:
     def _fail(self, error: OvercrankError) -> None:
         for asked in list(self._asked.values()):
             self._end(asked, error=error)
+
+
+def bulk_line_of(
+    give: Callable[[Answer], None], dialer: Dialer, route: Route, clock: Callable[[], float]
+) -> BulkLine:
+    """The bulk line of a farm that was found; it connects when it is first asked something."""
+    address = route.access.endpoint.bulk
+    return BulkLine(
+        give,
+        lambda: dialer.open(route, address),
+        lambda error: dialer.why(route, address, error),
+        route.access.endpoint.control,
+        clock,
+    )

@@ -34,7 +34,7 @@ from client_gui.net.port import (
     Wakes,
     Welcomed,
 )
-from client_gui.store.farmstore import FarmChange, FarmStore, Link
+from client_gui.store.farmstore import SLICE_ROWS, FarmChange, FarmStore, Link
 from farm.model.errors import OvercrankError, PeerError
 from farm.model.roles import Role
 from farm.protocol.client import Request, SnapshotMsg
@@ -105,9 +105,17 @@ class FarmClient(QObject):
         self._lookers: dict[str, tuple[frozenset[str], frozenset[int]]] = {}
         self._news: deque[News] = deque()
         self._slices: Iterator[FarmChange] | None = None
+        #: Whether the slices are of a whole state, not of changes.
+        self._state_comes = False
         self._timer = QTimer(self)
         self._timer.setInterval(EVERY_MS)
         self._timer.timeout.connect(self.drain)
+        #: Goes on feeding the store: one turn at a time, and a moment later rather than at once, as what is
+        #: posted for at once is done before the window is drawn.
+        self._more = QTimer(self)
+        self._more.setSingleShot(True)
+        self._more.setInterval(1)
+        self._more.timeout.connect(self._feed)
         self._farm_id = ""
         self._mail.connect(self._take_all, Qt.ConnectionType.QueuedConnection)
         # A port that can tell when an answer came need not be asked: it is there before the next tick.
@@ -129,6 +137,7 @@ class FarmClient(QObject):
     def stop(self) -> bool:
         """Ends the connection; what was asked gets no answer any more."""
         self._timer.stop()
+        self._more.stop()
         self._waiting.clear()
         self._news.clear()
         self._slices = None
@@ -345,22 +354,34 @@ class FarmClient(QObject):
                 change = next(self._slices, None)
                 if change is None:
                     self._slices = None
-                    self.stood.emit()
+                    if self._state_comes:
+                        self._state_comes = False
+                        self.stood.emit()
+                    self._ask_again()
                     continue
                 self._tell(change)
             elif self._news:
                 news = self._news.popleft()
-                if isinstance(news.message, SnapshotMsg):
-                    self._slices = self.store.snapshot_slices(news.message, self.now_us(), news.topics)
+                message = news.message
+                if isinstance(message, SnapshotMsg):
+                    self._state_comes = True
+                    self._slices = self.store.snapshot_slices(message, self.now_us(), news.topics)
                     continue
-                change = self.store.delta(news.message, self.now_us())
-                self._tell(change)
-                if self.store.link is Link.RESYNC and not self._news:
-                    self._port.post(Follow(self.store.topics()))
+                if max(len(message.jobs), len(message.nodes)) > SLICE_ROWS:
+                    self._state_comes = False
+                    self._slices = self.store.delta_slices(message, self.now_us())
+                    continue
+                self._tell(self.store.delta(message, self.now_us()))
+                self._ask_again()
             else:
                 return
         if self.feeding:
-            QTimer.singleShot(0, self, self._feed)
+            self._more.start()
+
+    def _ask_again(self) -> None:
+        """Numbers were missed: only the whole state helps."""
+        if self.store.link is Link.RESYNC and not self._news:
+            self._port.post(Follow(self.store.topics()))
 
     def _tell(self, change: FarmChange) -> None:
         if change:

@@ -2,6 +2,9 @@
 
 What belongs here: the subscription of one session.  What may not: sessions and connections.
 
+Of what was followed before, the window has the state, and goes on with changes of it: only the state of what
+is new is asked for.  Opening a job of a farm of fifty thousand must not bring its whole list anew.
+
 A subscription that names one job the broker does not follow is refused as a whole.  Then each job is tried
 alone, and those that can be are followed: somebody who left a job open that was deleted overnight sees the
 others.
@@ -39,8 +42,11 @@ class Following:
         self._give = give
         self._wanted: tuple[str, ...] = ()
         self._due = False
-        #: What was asked of the broker and is not answered: number -> topics it stands for.
-        self._asked: dict[int, tuple[str, ...]] = {}
+        #: Topics the broker tells changes of, in order, by all that was asked; None = not known.
+        self._told: tuple[str, ...] | None = None
+        #: What was asked of the broker and is not answered: number -> topics it stands for, and those of them
+        #: whose state was asked for.
+        self._asked: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._asked_s = 0.0
         #: Topics of the last answer: what unasked snapshots are about.
         self._answered: tuple[str, ...] = ()
@@ -59,13 +65,15 @@ class Following:
         return bool(self._probes)
 
     def want(self, topics: tuple[str, ...]) -> None:
-        """Follows these from now on."""
+        """Follows these from now on; what is followed already is asked for anew."""
+        if topics == self._wanted:
+            self._told = None
         self._wanted, self._due = topics, True
         self._missing &= set(topics)
 
     def again(self) -> None:
         """Asks for the whole state anew."""
-        self._due = True
+        self._due, self._told = True, None
         self._missing.clear()
 
     def opened(self) -> None:
@@ -78,21 +86,23 @@ class Following:
         self._asked.clear()
         self._probes.clear()
         self._missing.clear()
-        self._answered = ()
+        self._answered, self._told = (), None
 
     def turn(self, now_s: float) -> None:
         """Asks for what is due; only while a session is open."""
         if self._asked and now_s - self._asked_s >= AGAIN_S:
             self._asked.clear()
-            self._due = True
+            self._due, self._told = True, None
         if not self._due or self._probes:
             return
         number = self._number()
         topics = tuple(topic for topic in self._wanted if topic not in self._missing)
-        if self._send(SubscribeReq(id=number, topics=topics)):
-            self._asked[number] = self._wanted
+        told = self._told
+        new = None if told is None else tuple(topic for topic in topics if topic not in told)
+        if self._send(SubscribeReq(id=number, topics=topics, state_of=new)):
+            self._asked[number] = (self._wanted, self._wanted if new is None else new)
             self._asked_s = now_s
-            self._due = False
+            self._due, self._told = False, topics
 
     def answers(self, number: Any) -> bool:
         """Whether a message with that number is for this."""
@@ -105,16 +115,17 @@ class Following:
             if isinstance(message, ErrorReply):
                 self._missing.add(topic)
         elif isinstance(message, SnapshotMsg):
-            topics = self._asked.pop(message.id, None)
-            if topics is not None:
-                self._answered = topics
+            asked = self._asked.pop(message.id, None)
+            if asked is not None:
+                self._answered = asked[0]
             if not self._probes:
-                self._give(News(message, self._answered))
+                self._give(News(message, asked[1] if asked is not None else self._answered))
         elif message.id in self._asked:
             self._refused(message)
 
     def _refused(self, message: Any) -> None:
-        topics = self._asked.pop(message.id)
+        topics, _ = self._asked.pop(message.id)
+        self._told = None
         jobs = [topic for topic in topics if topic.startswith("job:") and topic not in self._missing]
         if not isinstance(message, ErrorReply) or not jobs:
             log.warning("not followed topics=%s reason=%s", topics, getattr(message, "message", "nonsense"))

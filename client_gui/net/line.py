@@ -1,14 +1,10 @@
-"""The line to a farm: dialling, the session, what is asked and followed, and how the connection stands.
+"""The line to a farm: dialling, the session, and how the connection stands.
 
 What belongs here: everything the sockets' thread decides, one turn after another, with the clock and the
-connections handed in.  What may not: threads, Qt, ZeroMQ.
+connections handed in.  What may not: threads, Qt, ZeroMQ, and what becomes of requests (``asking``).
 
-The rules of asking again are those of ``farm.sdk.client``: a request whose connection is lost is sent again
-when asking twice does no harm; otherwise its outcome is unknown and told as such.  A request that the broker
-never took (it asked for a hello) is sent again in any case.
-
-Long because dialling, session and requests share one order: what arrived is taken first, a lost connection
-is told next, and only then is anything sent.
+Dialling and the session share one order: what arrived is taken first, a lost connection is told next, and
+only then is anything sent.
 """
 
 from __future__ import annotations
@@ -17,10 +13,10 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from client_gui.net.bulkline import BulkLine
+from client_gui.net.asking import Asking
+from client_gui.net.bulkline import bulk_line_of
 from client_gui.net.decoding import GentleCodec
 from client_gui.net.dialer import Dialer, Route, Wire
 from client_gui.net.follow import Following
@@ -35,13 +31,14 @@ from client_gui.net.port import (
     News,
     Outgoing,
     Resync,
-    Standing,
     Welcomed,
 )
+from client_gui.net.pulse import Pulse
+from client_gui.net.retries import RETRY_MOST_S, Retries, Telling
 from client_gui.store.farmstore import Link
 from farm.model.errors import FarmUnreachable, OvercrankError, PeerError, SessionRefused, from_wire
 from farm.protocol.agent import ByeMsg
-from farm.protocol.client import DeltaMsg, ErrorReply, JobsReq, SnapshotMsg
+from farm.protocol.client import DeltaMsg, JobsReq, SnapshotMsg
 from farm.protocol.codec import encode
 from farm.protocol.common import RefusedMsg, WelcomeMsg
 from farm.protocol.session import PeerSession, Phase
@@ -54,17 +51,9 @@ log = logging.getLogger("overcrank.client")
 
 #: Code of a ``Standing`` for a broker that speaks no version this program speaks.
 VERSION_CODE: Final = "version"
-#: How often the broker is asked something small, and how long it may say nothing before the line is given up.
-PING_EVERY_S: Final = 1.0
-SILENT_S: Final = 10.0
-#: The same while a large state is on its way: nothing else comes before it is there whole.
-SILENT_LARGE_S: Final = 60.0
 #: How long a connection that is neither made nor refused is waited for, and the answer to a hello.
 DIAL_S: Final = 10.0
 GREET_S: Final = 10.0
-#: Seconds between two tries to dial: the first, and the most.
-RETRY_S: Final = 0.5
-RETRY_MOST_S: Final = 5.0
 #: How long the goodbye may take.
 BYE_S: Final = 0.5
 #: Own requests are numbered from here, those of the window from 1.
@@ -73,23 +62,6 @@ _OWN: Final = 1 << 40
 _TAKEN_AT_ONCE: Final = 64
 #: A connection that takes nothing more is tried again so soon.
 _FULL_S: Final = 0.05
-
-
-@dataclass(slots=True)
-class _Asked:
-    ask: Ask
-    posted_s: float
-    sent_s: float = 0.0
-    #: Whether it is under way in the present session.
-    under_way: bool = False
-
-
-@dataclass(slots=True)
-class _Ping:
-    number: int = 0
-    sent_s: float = field(default=float("-inf"))
-    #: Whether its answer is still to come.
-    open: bool = False
 
 
 class Line:
@@ -115,13 +87,11 @@ class Line:
         self._dialer = dialer
         self._wake = wake
         self._clock = clock
-        self._draw = draw
         self._codec = GentleCodec()
         self._farm: str | None = None
         self._wanted = False
         self._route: Route | None = None
         self._wire: Wire | None = None
-        self._bulk: BulkLine | None = None
         self._session = self._new_session()
         self._greeted_on = -1
         self._greeted_s = 0.0
@@ -131,16 +101,12 @@ class Line:
         #: The broker's last word, until Dial, Resync or a new connection.
         self._refusal: OvercrankError | None = None
         self._down_s = 0.0
-        self._retry_s: float | None = None
-        self._tries = 0
+        self._retries = Retries(draw)
+        self._telling = Telling(give)
         self._trouble: OvercrankError | None = None
-        self._told: Standing | None = None
         self._number = _OWN
-        self._heard_s = 0.0
-        self._ping = _Ping()
-        self._asked: dict[int, _Asked] = {}
-        #: Questions for the bulk socket from before there was a way to the farm.
-        self._early: list[tuple[Ask, float]] = []
+        self._pulse = Pulse()
+        self._asking = Asking(give, clock, lambda: self._place)
         self._following = Following(self._own_number, self._send_own, give)
         self._full = False
         self._more = False
@@ -152,18 +118,10 @@ class Line:
         match message:
             case Ask() if self._refusal is not None:
                 self._give(Answer(message.number, None, self._refusal))
-            case Ask(bulk=True):
-                if self._bulk is not None:
-                    self._bulk.ask(message, self._clock())
-                else:
-                    self._early.append((message, self._clock()))
             case Ask():
-                self._asked[message.number] = _Asked(message, self._clock())
+                self._asking.add(message)
             case Cancel():
-                if self._asked.pop(message.number, None) is None:
-                    self._early = [one for one in self._early if one[0].number != message.number]
-                    if self._bulk is not None:
-                        self._bulk.cancel(message.number)
+                self._asking.cancel(message.number)
             case Follow():
                 self._following.want(message.topics)
             case Dial():
@@ -180,16 +138,15 @@ class Line:
             self._receive(self._wire)
         self._advance()
         if self._open:
-            self._send()
-        if self._bulk is not None:
-            self._bulk.turn()
-        self._expire()
+            self._following.turn(self._clock())
+            if self._wire is not None and not self._asking.send(self._wire):
+                self._full = True
+        self._asking.turn(self._trouble)
         return self._due_in_s()
 
     def sources(self) -> list[PollSource]:
         """The connections to wait for."""
-        bulk = self._bulk.wire if self._bulk is not None else None
-        return [wire for wire in (self._wire, bulk) if wire is not None]
+        return [wire for wire in (self._wire, self._asking.bulk_wire) if wire is not None]
 
     def close(self) -> None:
         """Says goodbye and closes; what was asked gets no answer any more."""
@@ -203,20 +160,18 @@ class Line:
         if self._wire is not None:
             self._wire.close(linger_s)
             self._wire = None
-        if self._bulk is not None:
-            self._bulk.close()
-            self._bulk = None
+        self._asking.close_bulk()
         self._wanted = self._open = False
 
     def fault(self, error: OvercrankError) -> None:
         """A fault of this program came up in a turn: everything begins anew, after a pause."""
-        self._fail_all(error)
+        self._asking.fail_all(error)
         self._give_up(error, after_s=RETRY_MOST_S)
 
     # -- dialling --
 
     def _dial(self, farm: str | None) -> None:
-        self._fail_all(FarmUnreachable("another farm was chosen before the answer came"))
+        self._asking.fail_all(FarmUnreachable("another farm was chosen before the answer came"))
         self.close()
         self._farm, self._wanted = farm, True
         self._refusal = self._trouble = None
@@ -225,9 +180,8 @@ class Line:
     def _restart(self) -> None:
         """Begins to dial at once."""
         self._drop_wire()
-        self._tries = 0
-        self._retry_s = self._clock()
-        self._stand(Link.CONNECTING, self._trouble)
+        self._retries.begin(self._clock())
+        self._telling.stand(Link.CONNECTING, self._trouble)
 
     def _advance(self) -> None:
         now_s = self._clock()
@@ -250,8 +204,7 @@ class Line:
                 self._give_up(self._why(self._wire.error()))
         elif self._wire.connections != self._greeted_on:
             if self._open:
-                place = self._place
-                self._lost(FarmUnreachable(f"the connection to {place} was lost; dialling again"))
+                self._lost(FarmUnreachable(f"the connection to {self._place} was lost; dialling again"))
             self._refusal = None
             self._greet(now_s)
         elif self._session.phase is Phase.NEW:
@@ -264,9 +217,9 @@ class Line:
 
     def _try_to_dial(self, now_s: float) -> None:
         if self._route is None:
-            if self._retry_s is None or now_s < self._retry_s:
+            if self._retries.due_s is None or now_s < self._retries.due_s:
                 return
-            self._stand(Link.CONNECTING, self._trouble)
+            self._telling.stand(Link.CONNECTING, self._trouble)
             try:
                 self._route = self._dialer.find(self._farm, self._wake)
             except OvercrankError as error:
@@ -276,8 +229,7 @@ class Line:
         if not route.ready:
             return
         if route.trouble:
-            hint = "check the name, and this machine's network"
-            self._give_up(FarmUnreachable(route.trouble, hint=hint))
+            self._give_up(FarmUnreachable(route.trouble, hint="check the name, and this machine's network"))
             return
         try:
             self._wire = self._dialer.open(route, route.access.endpoint.control)
@@ -286,22 +238,8 @@ class Line:
             return
         self._session = self._new_session()
         self._greeted_on, self._down_s = -1, now_s
-        self._retry_s = None
-        self._open_bulk(route)
-
-    def _open_bulk(self, route: Route) -> None:
-        dialer, address = self._dialer, route.access.endpoint.bulk
-        bulk = BulkLine(
-            self._give,
-            lambda: dialer.open(route, address),
-            lambda error: dialer.why(route, address, error),
-            route.access.endpoint.control,
-            self._clock,
-        )
-        early, self._early = self._early, []
-        for ask, posted_s in early:
-            bulk.ask(ask, posted_s)
-        self._bulk = bulk
+        self._retries.end()
+        self._asking.open_bulk(bulk_line_of(self._give, self._dialer, route, self._clock))
 
     def _drop_wire(self) -> None:
         """Closes the connections; questions that may be asked twice go on waiting."""
@@ -310,10 +248,7 @@ class Line:
         if self._wire is not None:
             self._wire.close()
             self._wire = None
-        if self._bulk is not None:
-            self._early += self._bulk.waiting()
-            self._bulk.close()
-            self._bulk = None
+        self._asking.drop_bulk()
         self._route = None
         self._session = self._new_session()
 
@@ -321,11 +256,8 @@ class Line:
         """This try failed; the next is made after a pause."""
         self._trouble, self._refusal = error, None
         self._drop_wire()
-        if after_s is None:
-            after_s = min(RETRY_MOST_S, RETRY_S * 2**self._tries) * (0.75 + 0.5 * self._draw())
-        self._tries = min(self._tries + 1, 16)
-        self._retry_s = self._clock() + after_s
-        self._stand(Link.LOST, error, retry_in_s=after_s)
+        retry_in_s = self._retries.failed(self._clock(), after_s)
+        self._telling.stand(Link.LOST, error, retry_in_s=retry_in_s)
 
     def _refused(self, error: OvercrankError, *, code: str = SessionRefused.code, keep: bool = False) -> None:
         """The broker does not want this client: no more tries, until somebody says so or it is another one.
@@ -339,13 +271,13 @@ class Line:
         self._trouble = self._refusal
         self._open = False
         self._following.lost()
-        self._fail_all(self._refusal)
+        self._asking.fail_all(self._refusal)
         if keep:
             self._session.phase = Phase.REFUSED
         else:
             self._drop_wire()
-        self._retry_s = None
-        self._stand(Link.REFUSED, self._refusal, code=code)
+        self._retries.end()
+        self._telling.stand(Link.REFUSED, self._refusal, code=code)
 
     # -- the session --
 
@@ -369,7 +301,7 @@ class Line:
                 return  # ``_advance`` sees that it was refused
             if body is None:
                 return
-            self._heard_s = self._clock()
+            self._pulse.heard_s = self._clock()
             self._understand(body)
             if self._wire is not wire:
                 return
@@ -399,9 +331,10 @@ class Line:
 
     def _welcomed(self, welcome: WelcomeMsg) -> None:
         route = self._route
-        self._open, self._tries, self._trouble = True, 0, None
+        self._open, self._trouble = True, None
+        self._retries.reached()
         self._gaps = self._session.gaps
-        self._ping = _Ping()
+        self._pulse.begin()
         self._following.opened()
         endpoint = route.access.endpoint if route is not None else None
         self._give(
@@ -412,7 +345,7 @@ class Line:
                 farm_id=endpoint.farm_id if endpoint is not None else "",
             )
         )
-        self._stand(Link.LIVE)
+        self._telling.stand(Link.LIVE)
 
     def _refused_by_message(self, message: RefusedMsg, phase: Phase) -> None:
         error = from_wire(message.code, message.reason, message.hint)
@@ -420,11 +353,10 @@ class Line:
         if message.code == PeerError.code and phase is Phase.OPEN:
             # It could not read one of our messages, and goes on with the session.
             self._session.phase = Phase.NEW
-            self._fail_all(refusal)
+            self._asking.fail_all(refusal)
             self._lost(refusal, link=Link.RESYNC)
             return
-        version = message.code == PeerError.code
-        code = VERSION_CODE if version else message.code
+        code = VERSION_CODE if message.code == PeerError.code else message.code
         self._refused(refusal, code=code, keep=True)
 
     def _rehello(self) -> None:
@@ -445,26 +377,22 @@ class Line:
         was_open, self._open = self._open, False
         self._trouble = error
         self._session.phase = Phase.NEW
-        for asked in list(self._asked.values()):
-            if asked.under_way and taken and not asked.ask.repeat:
-                self._end(asked, error=talk.outcome_unknown(self._place))
-            asked.under_way = False
+        self._asking.lost(taken=taken)
         self._following.lost()
-        self._ping = _Ping()
+        self._pulse.begin()
         if was_open:
-            self._stand(link, error)
+            self._telling.stand(link, error)
 
     def _listen(self, now_s: float) -> None:
         """Looks whether the broker is still there."""
-        ping = self._ping
-        limit_s = SILENT_LARGE_S if self._following.awaited else SILENT_S
-        if ping.open and now_s - max(self._heard_s, ping.sent_s) >= limit_s:
-            self._give_up(FarmUnreachable(f"{self._place} has said nothing for {limit_s:g} s"), after_s=0.0)
-        elif not ping.open and now_s - ping.sent_s >= PING_EVERY_S:
+        silent_s = self._pulse.silent_for_s(now_s, large=self._following.awaited)
+        if silent_s:
+            self._give_up(FarmUnreachable(f"{self._place} has said nothing for {silent_s:g} s"), after_s=0.0)
+        elif self._pulse.wanted(now_s):
             number = self._own_number()
             # The newest job and nothing else: it costs the broker next to nothing.
             if self._send_own(JobsReq(id=number, limit=1)):
-                self._ping = _Ping(number, now_s, True)
+                self._pulse.asked(number, now_s)
 
     # -- requests --
 
@@ -478,20 +406,6 @@ class Line:
             return False
         return True
 
-    def _send(self) -> None:
-        self._following.turn(self._clock())
-        wire = self._wire
-        if wire is None:
-            return
-        for asked in list(self._asked.values()):
-            if asked.under_way:
-                continue
-            if not wire.send(encode(asked.ask.body)):
-                self._full = True
-                return
-            asked.under_way = True
-            asked.sent_s = self._clock()
-
     def _take(self, message: Any) -> None:
         if isinstance(message, DeltaMsg):
             if not self._following.probing:
@@ -500,50 +414,10 @@ class Line:
         number = getattr(message, "id", None)
         if isinstance(message, SnapshotMsg) or self._following.answers(number):
             self._following.take(message)
-        elif number == self._ping.number and self._ping.open:
-            self._ping.open = False
-            self._give(Heard(int((self._clock() - self._ping.sent_s) * 1e6)))
-        elif number is not None and (asked := self._asked.get(number)) is not None and asked.under_way:
-            if isinstance(message, ErrorReply):
-                error = from_wire(message.code, message.message, message.hint)
-                self._end(asked, error=error)
-            else:
-                self._end(asked, reply=message)
-
-    def _end(self, asked: _Asked, reply: Any = None, error: OvercrankError | None = None) -> None:
-        self._asked.pop(asked.ask.number, None)
-        took_us = int((self._clock() - asked.sent_s) * 1e6) if asked.sent_s else 0
-        self._give(Answer(asked.ask.number, reply, error, took_us))
-
-    def _fail_all(self, error: OvercrankError) -> None:
-        unknown = FarmUnreachable(error.message, hint=talk.outcome_unknown(self._place).hint)
-        for asked in list(self._asked.values()):
-            self._end(asked, error=unknown if asked.under_way and not asked.ask.repeat else error)
-        early, self._early = self._early, []
-        for ask, _ in early:
-            self._give(Answer(ask.number, None, error))
-        if self._bulk is not None:
-            self._bulk.close(error)
-
-    def _expire(self) -> None:
-        now_s = self._clock()
-        for asked in list(self._asked.values()):
-            if now_s - asked.posted_s < asked.ask.timeout_s:
-                continue
-            if not asked.under_way and self._trouble is not None:
-                # Nothing was sent: what is wrong with the connection says more than the time it took.
-                self._end(asked, error=FarmUnreachable(self._trouble.message, hint=self._trouble.hint))
-            elif not asked.under_way or asked.ask.repeat:
-                self._end(asked, error=talk.no_answer(self._place, asked.ask.timeout_s))
-            else:
-                late = talk.no_answer(self._place, asked.ask.timeout_s)
-                unknown = talk.outcome_unknown(self._place)
-                self._end(asked, error=FarmUnreachable(late.message, hint=unknown.hint))
-        for ask, posted_s in [one for one in self._early if now_s - one[1] >= one[0].timeout_s]:
-            self._early.remove((ask, posted_s))
-            late = talk.no_bulk_answer(self._place, ask.timeout_s)
-            trouble = self._trouble or late
-            self._give(Answer(ask.number, None, FarmUnreachable(trouble.message, hint=trouble.hint)))
+        elif self._pulse.answered(number):
+            self._give(Heard(int((self._clock() - self._pulse.sent_s) * 1e6)))
+        else:
+            self._asking.take(number, message)
 
     # -- telling --
 
@@ -552,24 +426,7 @@ class Line:
         return self._route.access.endpoint.control if self._route is not None else "the broker"
 
     def _why(self, error: FarmUnreachable) -> FarmUnreachable:
-        if self._route is None:
-            return error
-        return self._dialer.why(self._route, self._place, error)
-
-    def _stand(
-        self,
-        link: Link,
-        error: OvercrankError | None = None,
-        *,
-        code: str = "",
-        retry_in_s: float | None = None,
-    ) -> None:
-        trouble, hint = (error.message, error.hint) if error is not None else ("", "")
-        code = code or (error.code if error is not None else "")
-        standing = Standing(link, trouble, hint, code, retry_in_s)
-        if standing != self._told:
-            self._told = standing
-            self._give(standing)
+        return error if self._route is None else self._dialer.why(self._route, self._place, error)
 
     def _due_in_s(self) -> float | None:
         now_s = self._clock()
@@ -579,22 +436,15 @@ class Line:
         if self._full:
             self._full = False
             found.append(_FULL_S)
-        if self._wire is None and self._route is None and self._retry_s is not None:
-            found.append(self._retry_s - now_s)
+        if self._wire is None and self._route is None and self._retries.due_s is not None:
+            found.append(self._retries.due_s - now_s)
         if self._wire is not None:
             if self._session.phase is Phase.GREETING:
                 found.append(self._greeted_s + GREET_S - now_s)
             elif self._open:
-                silent_s = SILENT_LARGE_S if self._following.awaited else SILENT_S
-                last_s = max(self._heard_s, self._ping.sent_s)
-                found.append(
-                    (last_s + silent_s if self._ping.open else self._ping.sent_s + PING_EVERY_S) - now_s
-                )
+                found.append(self._pulse.due_s(large=self._following.awaited) - now_s)
             elif self._refusal is None:
                 # Down, or nearly so: its patience is looked at now and then.
                 found.append(_FULL_S)
-        found += [asked.posted_s + asked.ask.timeout_s - now_s for asked in self._asked.values()]
-        found += [posted_s + ask.timeout_s - now_s for ask, posted_s in self._early]
-        if self._bulk is not None and (bulk_s := self._bulk.due_in_s()) is not None:
-            found.append(bulk_s)
+        found += self._asking.due_in_s()
         return max(0.0, min(found)) if found else None

@@ -10,15 +10,17 @@ whatever becomes of the window, even a kill, the farm ends with it.
 
 from __future__ import annotations
 
+import re
+import socket
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from PySide6.QtCore import QCoreApplication, QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
-from farm.config.places import LOCAL, Places, make_private_folder, private_farms, read_endpoint
+from farm.config.places import LOCAL, Endpoint, Places, make_private_folder, private_farms, read_endpoint
 from farm.model.errors import OvercrankError
 
 #: How long a program may take to end once asked, and when told.
@@ -30,6 +32,9 @@ SERVE_MS: Final = 60_000
 _LOOK_MS: Final = 200
 #: Most of a line shown.
 _LINE_MOST: Final = 400
+#: How a program says what ends it: the command line's own words, or a line of its log.
+_FATAL = re.compile(r"^farm: (?P<said>.+)$|^\S+ \S+ .{0,60}?\b(?:level=)?(?:ERROR|CRITICAL)\b(?P<logged>.+)$")
+_LOGGER = re.compile(r"^\s*logger=\S+\s*")
 
 
 class State(StrEnum):
@@ -47,6 +52,9 @@ class Program(QObject):
     Args:
         arguments: After ``farm``.
         leash: Whether its standard input stays open as long as it may live.
+
+    Attributes:
+        fatal: The last thing it said was wrong, "" when it said nothing.
     """
 
     #: A line it wrote.
@@ -56,6 +64,7 @@ class Program(QObject):
 
     def __init__(self, arguments: Sequence[str], *, leash: bool, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self.fatal = ""
         self._rest = b""
         self._process = QProcess(self)
         self._process.setProgram(sys.executable)
@@ -107,21 +116,26 @@ class Program(QObject):
             # A bar that redraws itself writes many states of one line: the last counts.
             text = line.rstrip(b"\r").rpartition(b"\r")[2].decode("utf-8", "replace").rstrip()
             if text:
-                self.said.emit(
-                    "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_LINE_MOST])
-                )
+                self._say(text)
+
+    def _say(self, text: str) -> None:
+        text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_LINE_MOST])
+        if (wrong := _FATAL.match(text)) is not None:
+            self.fatal = wrong["said"] or _LOGGER.sub("", wrong["logged"]).strip()
+        self.said.emit(text)
 
     def _finished(self, code: int, status: QProcess.ExitStatus) -> None:
         self._told.stop()
         self._read()
         if self._rest:
-            self.said.emit(self._rest.decode("utf-8", "replace")[:_LINE_MOST])
+            self._say(self._rest.decode("utf-8", "replace"))
             self._rest = b""
         self.ended.emit(code if status is QProcess.ExitStatus.NormalExit else -1)
 
     def _failed(self, error: QProcess.ProcessError) -> None:
         if error is QProcess.ProcessError.FailedToStart:
-            self.said.emit(f"{sys.executable} cannot be started: {self._process.errorString()}")
+            self.fatal = f"{sys.executable} cannot be started: {self._process.errorString()}"
+            self.said.emit(self.fatal)
             self.ended.emit(-1)
 
 
@@ -149,13 +163,26 @@ class LocalFarm(QObject):
         self.state = State.IDLE
         self.trouble = ""
         self._programs: list[Program] = []
-        self._last = ""
         self._waited_ms = 0
         self._look = QTimer(self)
         self._look.setInterval(_LOOK_MS)
         self._look.timeout.connect(self._see)
         if (app := QCoreApplication.instance()) is not None:
             app.aboutToQuit.connect(self.finish)
+
+    @classmethod
+    def of(cls, parent: QObject, farm: str = LOCAL) -> Self:
+        """The one of that name below an object: two windows must not start two farms."""
+        for found in parent.findChildren(cls):
+            if found.farm == farm:
+                return found
+        return cls(parent, farm)
+
+    def restart(self) -> None:
+        """Starts it when its broker has ended without being asked to; kept or not as before."""
+        if self.state is State.SERVING and self.kept:
+            self.state = State.IDLE  # what was started to be kept is not watched
+        self.start(self.kept)
 
     def start(self, keep: bool = False) -> None:
         """Starts it, unless its broker serves already.
@@ -165,7 +192,7 @@ class LocalFarm(QObject):
         """
         if self.state is not State.IDLE:
             return
-        self.kept, self.trouble, self._last = keep, "", ""
+        self.kept, self.trouble = keep, ""
         try:
             make_private_folder(Places(self.farm).state)
             known = read_endpoint(Places(self.farm).endpoint)
@@ -178,9 +205,7 @@ class LocalFarm(QObject):
             return
         self._set(State.STARTING)
         self._waited_ms = 0
-        if not self._begin(
-            "broker", "--announce", *(f"--{kind}-port=0" for kind in ("control", "join", "bulk"))
-        ):
+        if not self._begin("broker", "--announce", *_port_flags(known)):
             return
         self._look.start()
 
@@ -245,8 +270,7 @@ class LocalFarm(QObject):
         self._programs.remove(program)
         program.deleteLater()
         if not asked:
-            what = "the broker" if first else "the agent"
-            self.trouble = f"{what} ended" + (f": {self._last}" if self._last else f" with code {code}")
+            self.trouble = _ended_words("the broker" if first else "the agent", program.fatal, code)
         if self._programs:
             self._look.stop()
             if first or asked:
@@ -264,7 +288,6 @@ class LocalFarm(QObject):
 
     def _note(self, line: str) -> None:
         if not line.startswith("{"):
-            self._last = line
             self.said.emit(line)
 
     def _set(self, state: State) -> None:
@@ -376,6 +399,38 @@ class Demo(QObject):
     def _set(self, state: State) -> None:
         self.state = state
         self.changed.emit()
+
+
+def _ended_words(what: str, fatal: str, code: int) -> str:
+    """Why a program ended: in its own words where it had some, never in another one's."""
+    if fatal:
+        return f"{what} ended: {fatal}"
+    if code < 0:
+        return f"{what} was killed, or crashed, without a word"
+    return f"{what} ended without saying why (exit status {code})"
+
+
+def _port_flags(known: Endpoint | None) -> tuple[str, ...]:
+    """The ports it had, so that whoever was connected finds it again; free ones where these are taken."""
+    kinds = ("control", "join", "bulk")
+    ports = [getattr(known, kind).rpartition(":")[2] if known is not None else "" for kind in kinds]
+    if not all(port.isdecimal() and _is_free(int(port)) for port in ports):
+        ports = ["0"] * len(kinds)
+    return tuple(f"--{kind}-port={port}" for kind, port in zip(kinds, ports, strict=True))
+
+
+def _is_free(port: int) -> bool:
+    if not 0 < port < 1 << 16:
+        return False
+    with socket.socket() as probe:
+        if sys.platform != "win32":
+            # As the broker does: connections of the one that ended may linger for a minute.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _environment() -> QProcessEnvironment:

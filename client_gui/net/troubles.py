@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from client_gui.net.line import VERSION_CODE
 from client_gui.net.port import Standing
@@ -25,6 +26,8 @@ class Cure(StrEnum):
     TOKEN = "token"
     #: Choose another farm, or start one.
     CHOOSE = "choose"
+    #: Start the farm of this machine whose broker has ended.
+    START = "start"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,15 @@ class Trouble:
     cure: Cure
     button: str = ""
     grave: bool = True
+
+
+#: What the button says that starts a farm of this machine.
+START_WORDS: Final = "Start it again"
+
+
+def ended_here(standing: Standing) -> bool:
+    """Whether the farm's broker was a process of this user on this machine that has ended."""
+    return standing.code == FarmUnreachable.code and "has ended" in standing.trouble
 
 
 def trouble_of(standing: Standing, farm: str = "", first_time: bool = False) -> Trouble | None:
@@ -79,11 +91,11 @@ def trouble_of(standing: Standing, farm: str = "", first_time: bool = False) -> 
         return Trouble("That farm cannot be dialled", text, hint, Cure.CHOOSE, "Choose another farm")
     if "knows no farm" in standing.trouble or "is not kept here" in standing.trouble:
         return Trouble(f"{who} is not known here", text, hint, Cure.CHOOSE, "Choose another farm")
-    if farm.startswith("private/") and "has ended" in standing.trouble:
-        # As the demo's does when the film is made: nothing went wrong.
-        return Trouble(
-            "That private farm has ended", text, hint, Cure.CHOOSE, "Choose another farm", grave=False
-        )
+    if ended_here(standing):
+        if farm.startswith("private/"):
+            # As the demo's does when the film is made: nothing went wrong.
+            return Trouble("That private farm has ended", text, "", Cure.START, START_WORDS, grave=False)
+        return Trouble(f"{who} has ended", text, "", Cure.START, START_WORDS)
     if standing.code == FarmUnreachable.code:
         return Trouble(f"{who} cannot be reached", text, hint, Cure.RETRY, "Try now")
     return Trouble("No connection", text, hint, Cure.RETRY, "Try now")

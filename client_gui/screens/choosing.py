@@ -54,14 +54,18 @@ def share_done(store: FarmStore, job: int) -> float:
 
 
 def failed_units(store: FarmStore, job: int, most: int) -> list[tuple[str, int]]:
-    """Failed frames of a job that is opened, as step and unit; the last ones of each step first."""
-    found: list[tuple[str, int]] = []
+    """Failed frames of a job that is opened, as step and unit.
+
+    Those come first that stand most alone: an attempt of many frames tells of the first that failed.
+    """
+    found: list[tuple[int, str, int]] = []
     for row in store.steps_of(job):
         known = store.maps.get(f"J{job}/{row.name}")
         if known is not None:
             units = known.units_in(int(UnitState.FAILED))
-            found += [(row.name, int(unit)) for unit in units[::-1][:most]]
-    return found[:most]
+            alone = np.diff(units, prepend=-len(known))
+            found += [(-int(gap), row.name, int(unit)) for gap, unit in zip(alone, units, strict=True)]
+    return [(step, unit) for _, step, unit in sorted(found)[:most]]
 
 
 def _slots(store: FarmStore) -> Slots:

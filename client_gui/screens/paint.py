@@ -41,7 +41,7 @@ def with_palette(image: QImage) -> QImage:
     plain = image.convertToFormat(QImage.Format.Format_RGB32)
     width, height = plain.width(), plain.height()
     bits = np.frombuffer(plain.constBits(), np.uint32).reshape(height, plain.bytesPerLine() // 4)
-    pixels = (bits[:, :width] & 0xFFFFFF).astype(np.int64)
+    pixels = (bits[:, :width] & 0xFFFFFF).astype(np.int32)
     palette, places = _choose(pixels)
     line = -(-width // 4) * 4
     data = np.zeros((height, line), np.uint8)
@@ -51,12 +51,15 @@ def with_palette(image: QImage) -> QImage:
     return found
 
 
-def _choose(pixels: _Colours) -> tuple[_Colours, npt.NDArray[np.uint8]]:
+def _choose(pixels: npt.NDArray[np.int32]) -> tuple[_Colours, npt.NDArray[np.uint8]]:
     """256 colours at most, and the place of each pixel's among them."""
-    colours, inverse, counts = np.unique(pixels, return_inverse=True, return_counts=True)
-    inverse = inverse.reshape(pixels.shape)
+    seen = np.bincount(pixels.ravel(), minlength=1 << 24)
+    colours = np.flatnonzero(seen)
+    counts = seen[colours]
+    place_of = np.zeros(1 << 24, np.uint8)
     if len(colours) <= 256:
-        return colours, inverse.astype(np.uint8)
+        place_of[colours] = np.arange(len(colours))
+        return colours, place_of[pixels]
     common = np.argsort(-counts, kind="stable")[:EXACT]
     rest = np.ones(len(colours), bool)
     rest[common] = False
@@ -65,13 +68,15 @@ def _choose(pixels: _Colours) -> tuple[_Colours, npt.NDArray[np.uint8]]:
     palette = np.vstack([parts[common], np.rint(centres)])
     nearest = _nearest(parts, palette)
     nearest[common] = np.arange(len(common))
+    place_of[colours] = nearest
     whole = palette.astype(np.int64)
-    return (whole[:, 0] << 16) | (whole[:, 1] << 8) | whole[:, 2], nearest[inverse].astype(np.uint8)
+    return (whole[:, 0] << 16) | (whole[:, 1] << 8) | whole[:, 2], place_of[pixels]
 
 
 def _split(colours: _Colours) -> npt.NDArray[np.float64]:
     channels = [colours >> 16 & 255, colours >> 8 & 255, colours & 255]
-    return np.stack(channels, axis=1).astype(np.float64)
+    found: npt.NDArray[np.float64] = np.stack(channels, axis=1).astype(np.float64)
+    return found
 
 
 def _nearest(parts: npt.NDArray[np.float64], palette: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
@@ -99,4 +104,5 @@ def _centres(
         for channel in range(3):
             moved = np.bincount(nearest, heavy * parts[:, channel], count)
             centres[:, channel] = np.where(sums > 0, moved / np.maximum(sums, 1e-9), centres[:, channel])
-    return centres
+    found: npt.NDArray[np.float64] = centres
+    return found

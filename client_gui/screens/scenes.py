@@ -26,24 +26,24 @@ from client_gui.store.farmstore import Link
 BUSY_S: Final = 50.0
 VIEW_S: Final = 12.0
 #: A farm that is simulated for the pictures is let run until so much of its largest job is done.
-BIG_DONE: Final = 0.42
+BIG_DONE: Final = 0.25
 #: Logs of so many failed frames are looked for.
 LOGS: Final = 12
 
 #: A job as it would come from a scene file, to be seen in the submit dock.
 DRAFT: Final[dict[str, Any]] = {
     "overcrank_job": 1,
-    "name": "sh0470_lgt_v001",
+    "name": "sh0470_fx_v001",
     "project": "ember",
     "priority": 55,
     "steps": [
         {
-            "name": "beauty",
-            "renderer": "blender",
+            "name": "sim",
+            "renderer": "command",
             "frames": "1001-1120",
-            "params": {"scene": "/show/ember/sh0470/lgt_v001.blend", "engine": "CYCLES", "samples": 512},
-            "outputs": [{"pattern": "/show/ember/sh0470/beauty/v001/beauty.####.exr"}],
-            "resources": {"cores": 8, "ram_mib": 32768, "gpus": 1, "vram_mib": 16384},
+            "params": {"command": ["hython", "/show/ember/sh0470/fx_v001.py", "--frame", "{frame}"]},
+            "resources": {"cores": 8, "ram_mib": 49152},
+            "chunk": 12,
         },
         {
             "name": "comp",
@@ -52,9 +52,14 @@ DRAFT: Final[dict[str, Any]] = {
             "params": {"command": ["nuke", "-x", "-F", "{frame}", "/show/ember/sh0470/comp_v001.nk"]},
             "resources": {"cores": 4, "ram_mib": 12288},
             "limits": {"nuke": 1},
-            "after": [{"step": "beauty", "frames": True}],
+            "after": [{"step": "sim", "frames": True}],
         },
     ],
+}
+#: The same with a field that cannot be.
+WRONG: Final[dict[str, Any]] = DRAFT | {
+    "name": "sh0470_fx_v002",
+    "steps": [DRAFT["steps"][0] | {"frames": "1001-11z0"}, DRAFT["steps"][1]],
 }
 
 
@@ -96,7 +101,9 @@ def busy_farm(stage: Stage) -> None:
     stage.window.show_dock("why")
     stage.window.show_dock("preview")
     stage.window.show_dock("job")
+    stage.view("preview").set_mode("sheet")
     stage.until(lambda: bool(stage.view("preview").newest.units), VIEW_S / 4)
+    stage.rest(1500)
     stage.still()
 
 
@@ -211,7 +218,7 @@ def node_tiles(stage: Stage) -> None:
 
 def spend(stage: Stage) -> None:
     """What it costs, and how the farm has been used."""
-    stage.arrange(_row(100, ("spend", 48), ("plots", 52)))
+    stage.arrange(_row(100, ("spend", 56), ("plots", 44)))
     stage.rest(2500)
     stage.still()
 
@@ -232,9 +239,7 @@ def submit_error(stage: Stage) -> None:
     """The same with something that cannot be."""
     if not stage.own:
         raise LeftOut("drafts of a real farm are left alone")
-    beauty = DRAFT["steps"][0] | {"frames": "1001-1120,1100-1080"}
-    wrong = DRAFT | {"name": "sh0470_lgt_v002", "steps": [beauty, DRAFT["steps"][1]]}
-    _open_draft(stage, wrong)
+    _open_draft(stage, WRONG)
     view = stage.view("submit")
     stage.until(lambda: not view.footer.submit.isEnabled() or view.footer.next.isVisible(), VIEW_S)
     stage.rest(1000)
@@ -260,8 +265,9 @@ def offline(stage: Stage) -> None:
     if job:
         stage.desk.focus.set_job(job)
         stage.view("jobs").table.go_to(job)
+        _wait_for_frames(stage, job)
         _show_failed(stage, job, tries=4)
-    stage.rest()
+    stage.rest(1500)
     stage.say(waits="offline")
     stage.until(stage.lost.is_set, 120.0)
     stage.until(lambda: stage.client.store.link is Link.LOST, VIEW_S)

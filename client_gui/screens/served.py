@@ -156,13 +156,20 @@ class ServedFarm:
         lines = (self._home / "simulate.log").read_text("utf-8", "replace").split("\n")
         return next((line for line in reversed(lines) if line.strip()), "")
 
-    def check(self) -> None:
+    def check(self, wait_s: float = 0.0) -> None:
         """Passes while the farm is there.
+
+        Args:
+            wait_s: How long to wait for its end, when something else tells that it is near.
 
         Raises:
             OvercrankError: It has ended; says why.
         """
-        if self._process is None or self._process.poll() is None:
+        if self._process is None:
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(wait_s)
+        if self._process.poll() is None:
             return
         code = self._process.returncode
         raise self._error() or FarmUnreachable(f"the simulated farm has ended with code {code}")
@@ -198,24 +205,30 @@ class ServedFarm:
         Raises:
             OvercrankError: It cannot be asked.
         """
-        with self.at_home():
-            places, door = Places(self.name), Places(NAME)
-            endpoint = read_endpoint(places.endpoint)
-            if endpoint is None:
-                self.check()
-                raise FarmUnreachable("the simulated farm does not say where it is")
-            self._broker = endpoint.pid
-            farm = Farm.connect(self.name)
-            try:
-                pair = generate_keypair()
-                farm.keys("keys-add", role="wrangler", key=pair.public, label="pictures", user=_owner(farm))
-                door.make()
-                save_keypair(door.client_key, pair, replace=True)
-                joined = msgspec.structs.replace(endpoint, pid=0)
-                write_private(door.joined, msgspec.json.encode(joined).decode())
-            except BaseException:
-                farm.close()
-                raise
+        try:
+            with self.at_home():
+                return self._admit()
+        except FarmUnreachable:
+            self.check(wait_s=3.0)  # it knows better why
+            raise
+
+    def _admit(self) -> Farm:
+        places, door = Places(self.name), Places(NAME)
+        endpoint = read_endpoint(places.endpoint)
+        if endpoint is None:
+            raise FarmUnreachable("the simulated farm does not say where it is")
+        self._broker = endpoint.pid
+        farm = Farm.connect(self.name)
+        try:
+            pair = generate_keypair()
+            farm.keys("keys-add", role="wrangler", key=pair.public, label="pictures", user=_owner(farm))
+            door.make()
+            save_keypair(door.client_key, pair, replace=True)
+            joined = msgspec.structs.replace(endpoint, pid=0)
+            write_private(door.joined, msgspec.json.encode(joined).decode())
+        except BaseException:
+            farm.close()
+            raise
         return farm
 
 

@@ -30,8 +30,8 @@ from farm.sdk.words import plural
 
 #: The farm on the pictures when nobody names another.
 STUDIO: Final = Path(__file__).parent / "studio.toml"
-#: Virtual seconds a second: an hour of work goes by in a minute.
-SPEED: Final = 60.0
+#: Virtual seconds a second: an hour of work goes by in a minute and a half.
+SPEED: Final = 40.0
 #: Of every picture: as many pixels as the window has points, and twice as many.
 SCALES: Final = (1, 2)
 #: Longest silence of a process with a window.
@@ -157,7 +157,7 @@ class _Wrangler:
             if not self._paused:
                 found = [row for row in self._farm.jobs().jobs if row.priority <= 40 and not row.running]
                 if found:
-                    self._farm.act("job-pause", f"J{found[-1].job}", reason=_LOW)
+                    self._farm.act("pause", f"J{found[-1].job}", reason=_LOW)
                     self._paused = True
 
 

@@ -38,6 +38,8 @@ class Banner(QFrame):
         super().__init__()
         self._desk = desk
         self._tone = tone
+        #: What its buttons say.
+        self.told = tuple(choice.text for choice in choices)
         self._layout = QHBoxLayout(self)
         self._sign = QLabel()
         self._layout.addWidget(self._sign)
@@ -117,11 +119,13 @@ class Banners(QWidget):
             close: What happens when somebody closes it; None when it cannot be closed.
         """
         found = self._shown.get(name)
+        told = tuple(choice.text for choice in choices)
+        if found is not None and (not text or found.told != told):
+            del self._shown[name]
+            found.hide()
+            found.deleteLater()
+            found = None
         if not text:
-            if found is not None:
-                del self._shown[name]
-                found.hide()
-                found.deleteLater()
             return
         if found is None:
             found = Banner(self._desk, tone, choices, close)

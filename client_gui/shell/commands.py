@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, QTimer
 
 from client_gui.actions.context import ActionContext
 from client_gui.actions.palette import Entry
@@ -22,13 +22,16 @@ from client_gui.shell.settings_sheet import SettingsSheet
 from client_gui.shell.sheets import AboutSheet, HelpSheet, NameSheet, ReportSheet
 from client_gui.shell.standing import farm_text
 from client_gui.shell.workspaces import BUILT_IN
-from client_gui.style.theme import ZOOM_STEP, Theme
+from client_gui.style.theme import ZOOM_LEAST, ZOOM_MOST, ZOOM_STEP, Theme
 from client_gui.style.tokens import LOOKS
 from client_gui.views.registry import DOCKS
 
 if TYPE_CHECKING:
     from client_gui.shell.window import FarmWindow
     from client_gui.shell.windows import Windows
+
+#: Words change their size this often at most; what is asked for meanwhile is added up.
+ZOOM_EVERY_MS: Final = 50
 
 
 class Commands(QObject):
@@ -47,6 +50,12 @@ class Commands(QObject):
         self.desk = window.desk
         self._window = window
         self._windows = windows
+        # A key that is held down asks for sizes faster than a window can take them.
+        self._zoom = self.desk.theme.zoom
+        self._zoomed = QTimer(self)
+        self._zoomed.setSingleShot(True)
+        self._zoomed.setInterval(ZOOM_EVERY_MS)
+        self._zoomed.timeout.connect(self._take_zoom)
 
     @property
     def theme(self) -> Theme:
@@ -59,6 +68,7 @@ class Commands(QObject):
         book.theme = self.desk.theme
         for name, do in self._own_actions().items():
             book.handle(name, partial(_without_arguments, do), self._window)
+        book.handle("resubmit", self._submit_again, self._window)
         book.add_source(self._find_docks)
         book.watch(self._window)
 
@@ -91,6 +101,14 @@ class Commands(QObject):
         for place in range(WORKSPACES):
             own[f"workspace-{place + 1}"] = partial(self._change_to, place)
         return own
+
+    def _submit_again(self, context: ActionContext, _value: str) -> None:
+        """Fills the submit dock with what is selected; a step or frames of it, where those are."""
+        if context.units:
+            units = context.units[0]
+            self._window.submit_job(units.job, units.step, units.frames)
+        elif context.jobs:
+            self._window.submit_job(context.jobs[0])
 
     def _find_docks(self, query: str) -> Iterator[Entry]:
         """Docks and workspaces, for the palette."""
@@ -138,9 +156,18 @@ class Commands(QObject):
 
     def zoom(self, steps: int) -> None:
         """Makes everything larger or smaller by steps; 0 = the usual size."""
+        before = self._zoom if self._zoomed.isActive() else self.desk.theme.zoom
+        self._zoom = min(ZOOM_MOST, max(ZOOM_LEAST, before + steps * ZOOM_STEP)) if steps else 1.0
+        if not self._zoomed.isActive():
+            self._take_zoom()
+
+    def _take_zoom(self) -> None:
         theme = self.desk.theme
-        theme.set_zoom(theme.zoom + steps * ZOOM_STEP if steps else 1.0)
-        self.desk.settings.set(ZOOM, theme.zoom)
+        before = theme.zoom
+        theme.set_zoom(self._zoom)
+        if theme.zoom != before:
+            self.desk.settings.set(ZOOM, theme.zoom)
+            self._zoomed.start()
 
     def toggle_dense(self) -> None:
         """Sets rows close together, or apart."""

@@ -92,6 +92,15 @@ class _Title(QWidget):
         painter.end()
 
 
+def give_keys(widget: QWidget) -> bool:
+    """Gives the keys to the first thing in a widget that takes them; whether there is one."""
+    for child in widget.findChildren(QWidget):
+        if child.isVisible() and child.isEnabled() and child.focusPolicy() & Qt.FocusPolicy.TabFocus:
+            child.setFocus(Qt.FocusReason.OtherFocusReason)
+            return True
+    return False
+
+
 class Dock(QDockWidget):
     """One dock.
 
@@ -164,13 +173,8 @@ class Dock(QDockWidget):
     def take_keys(self) -> None:
         """Gives the keys to its view, or to the first thing in it that takes them."""
         self.view.setFocus(Qt.FocusReason.OtherFocusReason)
-        if self._holds(self.window().focusWidget()):
-            return
-        for child in self.view.findChildren(QWidget):
-            if child.isVisible() and child.isEnabled() and child.focusPolicy() & Qt.FocusPolicy.TabFocus:
-                child.setFocus(Qt.FocusReason.OtherFocusReason)
-                return
-        self._body.setFocus(Qt.FocusReason.OtherFocusReason)
+        if not self._holds(self.window().focusWidget()) and not give_keys(self.view):
+            self._body.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _holds(self, widget: QWidget | None) -> bool:
         return widget is not None and self.isAncestorOf(widget)

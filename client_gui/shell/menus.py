@@ -96,9 +96,10 @@ class Menus:
         """Says of each whether it is possible now and which key it has."""
         context = self._window.commands.context()
         book = self._window.desk.actions
+        why_not = book.judge(context)
         for action, record in actions:
             action.setText(book.label(record.id))
-            reason = book.why_not(record.id, context)
+            reason = why_not(record.id)
             action.setEnabled(not reason)
             action.setToolTip(f"{record.summary}. Not now: {reason}" if reason else record.summary)
             action.setStatusTip(action.toolTip())

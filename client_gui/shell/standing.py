@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from client_gui.net.troubles import ended_here
 from client_gui.store.farmstore import LATE_US, STALE_US, Link
 
 if TYPE_CHECKING:
@@ -128,13 +129,15 @@ def offline_text(client: FarmClient, now_us: int) -> str:
     what = (
         f"{farm_text(client)} refuses this client"
         if store.link is Link.REFUSED
-        else f"{farm_text(client)} is not heard of"
+        else f"No answer from {farm_text(client)}"
     )
     if store.trouble:
         what += f": {store.trouble}"
     text = f"{what}. Everything is as of {clock_text(store.heard_us)}."
-    if client.standing.hint:
-        text += f" {client.standing.hint[0].upper()}{client.standing.hint[1:]}."
+    # Where a button beside it starts the farm nobody needs the command.
+    if client.standing.hint and not ended_here(client.standing):
+        hint = client.standing.hint
+        text += f" {hint[0].upper()}{hint[1:]}{'' if hint[-1] in '.?!' else '.'}"
     if retry := retry_text(client, now_us):
         text += f" Next try {retry}."
     return text
@@ -145,7 +148,7 @@ def retry_text(client: FarmClient, now_us: int) -> str:
     at_us = client.store.retry_at_us
     if at_us is None or client.live:
         return ""
-    return f"in {seconds_text(at_us - now_us)}" if at_us > now_us else "now"
+    return f"in {seconds_text(at_us - now_us)}" if at_us - now_us >= 500_000 else "now"
 
 
 def seconds_text(length_us: int) -> str:

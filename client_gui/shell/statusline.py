@@ -5,12 +5,11 @@ What belongs here: the line and the texts in it.  What may not: taking back (the
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any, Final
 
 import numpy as np
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
 from client_gui.desk import Desk
@@ -21,8 +20,6 @@ from farm.sdk.words import price_text
 
 #: How often the farm is asked for its figures.
 EVERY_US: Final = 5_000_000
-#: Lines are numbered as they are made: each window has one.
-_numbers: Final = count(1)
 
 
 class StatusLine(QWidget):
@@ -34,7 +31,6 @@ class StatusLine(QWidget):
     def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._desk = desk
-        self._looker = f"status-{next(_numbers)}"
         self.setObjectName("status-line")
         self._layout = QHBoxLayout(self)
         self.undo = QPushButton()
@@ -43,6 +39,7 @@ class StatusLine(QWidget):
         self.undo.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self.undo.clicked.connect(self._take_back)
         self._layout.addWidget(self.undo)
+        self._layout.addWidget(_AsHigh(self.undo))
         self.hint, self.figures = QLabel(), QLabel()
         for label in (self.hint, self.figures):
             label.setTextFormat(Qt.TextFormat.PlainText)
@@ -60,7 +57,7 @@ class StatusLine(QWidget):
     def tick(self, now_us: int) -> None:
         """Says how things stand now, and asks the farm when its figures are old."""
         client = self._desk.client
-        if client.live and not self._asking and now_us - self._asked_us >= EVERY_US:
+        if client.live and self.isVisible() and not self._asking and now_us - self._asked_us >= EVERY_US:
             self._asking, self._asked_us = True, now_us
             client.ask(StatusReq, self, self._came, self._denied, reply=StatusReply)
         self._show(now_us)
@@ -85,16 +82,6 @@ class StatusLine(QWidget):
         if text != self.hint.text():
             self.hint.setText(text)
 
-    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
-        """Cores are counted from the nodes."""
-        super().showEvent(event)
-        self._desk.client.look(self._looker, nodes=True)
-
-    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
-        """A line that cannot be seen follows nothing."""
-        super().hideEvent(event)
-        self._desk.client.look(self._looker)
-
     def restyle(self) -> None:
         """Takes the theme anew."""
         theme = self._desk.theme
@@ -102,7 +89,9 @@ class StatusLine(QWidget):
         self._layout.setSpacing(theme.em(0.6))
         self.undo.setIcon(icon(theme, "undo", "accent"))
         for label in (self.hint, self.figures):
-            label.setStyleSheet(f"color: {theme.look.dim}")
+            palette = label.palette()
+            palette.setColor(QPalette.ColorRole.WindowText, theme.colour("dim"))
+            label.setPalette(palette)
 
     def _take_back(self) -> None:
         if self._offered is not None:
@@ -118,32 +107,56 @@ class StatusLine(QWidget):
         self._asking = False
 
     def _show(self, now_us: int) -> None:
-        text = figures_text(self._status, self._cores())
+        text = figures_text(self._status, self._work())
         if text != self.figures.text():
             self.figures.setText(text)
             self.figures.setAccessibleName(f"The farm: {text}" if text else "")
 
-    def _cores(self) -> tuple[int, int]:
-        """Cores in use and in all, of nodes that work; (0, 0) while no list of nodes is there."""
-        nodes = self._desk.client.store.nodes
-        if not len(nodes):
-            return 0, 0
-        slots = nodes.slots()
-        word = nodes.words("state")
-        working = [word.code("online"), word.code("suspect")]
-        slots = slots[np.isin(nodes.numbers("state")[slots], working)]
-        total = int(nodes.numbers("cores")[slots].sum())
-        return total - int(nodes.numbers("cores_free")[slots].sum()), total
+    def _work(self) -> tuple[int, int] | None:
+        """Frames that wait (queued or blocked) and run, where jobs are followed; None where they are not.
+
+        What is followed is newer than what is asked for now and then.
+        """
+        client = self._desk.client
+        if not client.live or "jobs" not in client.store.topics() or client.store.n is None:
+            return None
+        jobs = client.store.jobs
+        slots = jobs.slots()
+        slots = slots[~jobs.numbers("archived")[slots].astype(np.bool_)]
+        return int(jobs.numbers("waiting")[slots].sum()), int(jobs.numbers("running")[slots].sum())
 
 
-def figures_text(status: StatusReply | None, cores: tuple[int, int] = (0, 0)) -> str:
-    """The farm in four figures: ``queued 388 · running 46 · 812/960 cores · 12.40 USD/h``."""
-    parts: list[str] = []
-    if status is not None:
-        parts.append(f"queued {status.units.get('queued', 0):,}")
-        parts.append(f"running {status.units.get('running', 0):,}")
-    if cores[1]:
-        parts.append(f"{cores[0]:,}/{cores[1]:,} cores")
-    if status is not None:
-        parts.append(f"{price_text(status.burn_nano_h)}/h")
-    return " · ".join(parts)
+class _AsHigh(QWidget):
+    """Nothing, as high as another widget is or would be: so that nothing moves when that one comes."""
+
+    def __init__(self, other: QWidget) -> None:
+        super().__init__()
+        self._other = other
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """Its height."""
+        self._other.ensurePolished()
+        return QSize(0, self._other.sizeHint().height())
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """Its height."""
+        return self.sizeHint()
+
+
+def figures_text(status: StatusReply | None, work: tuple[int, int] | None = None) -> str:
+    """The farm in four figures: ``queued 388 · running 46 · 812/960 cores · 12.40 USD/h``.
+
+    Args:
+        status: What the farm said last.
+        work: Frames that wait for anything, and those that run, where that is known better.
+    """
+    if status is None:
+        return ""
+    queued, running = status.units.get("queued", 0), status.units.get("running", 0)
+    if work is not None:
+        # How many of those that wait are blocked only the farm says.
+        queued, running = max(0, work[0] - status.units.get("blocked", 0)), work[1]
+    parts = [f"queued {queued:,}", f"running {running:,}"]
+    if status.cores:
+        parts.append(f"{status.cores_used:,}/{status.cores:,} cores")
+    return " · ".join([*parts, f"{price_text(status.burn_nano_h)}/h"])

@@ -8,6 +8,7 @@ They never take the keyboard, never cover more than a corner, and stay while the
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
@@ -95,6 +96,13 @@ class Toast(QFrame):
         self._undo.setVisible(bool(notice.undo))
         self.setAccessibleName(f"{notice.level.value}: {notice.text} {notice.hint}".strip())
 
+    def offer(self, numbers: Collection[int]) -> bool:
+        """Keeps its button only while what it tells of can be taken back; whether it lost it now."""
+        gone = not self._undo.isHidden() and self.notice.undo not in numbers
+        if gone:
+            self._undo.hide()
+        return gone
+
     def restyle(self) -> None:
         """Takes the theme anew."""
         theme = self._desk.theme
@@ -106,7 +114,7 @@ class Toast(QFrame):
         self._hint.setStyleSheet(f"color: {look.dim}")
         self._layout.setContentsMargins(theme.em(0.6), theme.em(0.5), theme.em(0.3), theme.em(0.5))
         self._layout.setSpacing(theme.em(0.5))
-        self.setFixedWidth(theme.em(24))
+        self.setFixedWidth(theme.em(20))
         self.setStyleSheet(
             f"#toast {{ background: {look.raised}; border: 1px solid {look.line};"
             f" border-left: {theme.em(0.2)}px solid {getattr(look, token)};"
@@ -177,6 +185,12 @@ class Toasts(QObject):
         toast.show()
         self._place()
         announce(self._over, toast.accessibleName())
+
+    def offer(self, numbers: Collection[int]) -> None:
+        """Takes the button from those that tell of what cannot be taken back any more."""
+        lost = [toast for toast in self._shown if toast.offer(numbers)]
+        if lost:
+            self._place()
 
     def tick(self, now_us: int) -> None:
         """Lets those go whose time is up; while the pointer is on one, all stay."""

@@ -17,8 +17,9 @@ from PySide6.QtWidgets import QLabel, QMainWindow, QPushButton, QStackedWidget, 
 from client_gui.desk import Desk
 from client_gui.shell.banners import Banners, Choice
 from client_gui.shell.commands import Commands
-from client_gui.shell.docks import DockRoom
+from client_gui.shell.docks import DockRoom, give_keys
 from client_gui.shell.menus import Menus
+from client_gui.shell.restart import Restart
 from client_gui.shell.standing import offline_text, upgraded_text
 from client_gui.shell.statusline import StatusLine
 from client_gui.shell.toasts import Toasts
@@ -38,6 +39,7 @@ from client_gui.shell.workspaces import (
 )
 from client_gui.store.activity import Level, Notice
 from client_gui.store.farmstore import Link
+from client_gui.style.dress import wear
 from client_gui.views.registry import DOCKS, WELCOME
 from farm.sdk.words import plural
 
@@ -68,6 +70,7 @@ class FarmWindow(QMainWindow):
         super().__init__()
         self.setObjectName(f"window-{name}")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        wear(self, desk.theme)
         self.name = name
         self.desk = desk
         self.workspace = ARTIST
@@ -87,6 +90,7 @@ class FarmWindow(QMainWindow):
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
         self.banners = Banners(desk)
+        self._restart = Restart(desk, self)
         self.room = DockRoom(desk, DOCKS)
         self.pages = QStackedWidget()
         self.pages.addWidget(self.room)
@@ -138,9 +142,12 @@ class FarmWindow(QMainWindow):
         offline = offline_text(client, now_us)
         self.banners.put(
             "offline",
-            offline if self._welcome is None or self.pages.currentWidget() is not self._welcome else "",
+            offline + (offline and self._restart.words())
+            if self._welcome is None or self.pages.currentWidget() is not self._welcome
+            else "",
             "bad",
             (
+                *self._restart.choices(),
                 Choice("Try now", client.resync),
                 Choice("Connect to another farm…", self.show_welcome),
             ),
@@ -162,7 +169,12 @@ class FarmWindow(QMainWindow):
         if self.pages.currentWidget() is not page:
             self.pages.setCurrentWidget(page)
             if page is self.room:
+                # Views that were behind another page are there only once the docks have settled.
+                self.room.settle()
                 self._give_keys()
+            else:
+                # Else the bar at the top has them: what the page asks for comes first.
+                give_keys(page)
 
     # -- docks --
 
@@ -296,11 +308,18 @@ class FarmWindow(QMainWindow):
         view: Any = self.room.docks["submit"].view
         view.open_file(str(path))
 
+    def submit_job(self, job: int, step: str = "", frames: str = "") -> None:
+        """Opens the submit dock with a job of the farm, or a part of it, to be changed and submitted anew."""
+        self.show_dock("submit")
+        view: Any = self.room.docks["submit"].view
+        view.open_job(job, step, frames)
+
     # -- news --
 
     def _offer(self) -> None:
         book = self.desk.actions
         self.status.offer(book.offer, self.desk.client.now_us())
+        self.toasts.offer(book.offered)
         under_way = len(book.doer.cells)
         self.status.put_hint(f"{plural(under_way, 'change')} under way" if under_way else "")
 

@@ -7,6 +7,8 @@ window looks like.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
@@ -157,10 +159,23 @@ class Windows(QObject):
             return
         window.setWindowState(window.windowState() & ~Qt.WindowState.WindowMinimized)
         window.show()
+        window.raise_()
         window.activateWindow()
         if job:
             window.desk.focus.set_job(job)
             window.show_dock("job")
+
+    def submit_file(self, path: Path) -> None:
+        """Opens the submit dock of the window in use with a file."""
+        window = self._last or (self._open[-1] if self._open else None)
+        if window is not None:
+            window.submit_file(path)
+
+    def open_outbox(self) -> None:
+        """Has drafts read that wait to be sent; they are, as soon as their farm can be asked."""
+        if self._open:
+            outbox: Any = import_module("client_gui.views.submit_parts.outbox")
+            outbox.Outbox.of(self._open[0].desk)
 
     def offer_report(self, report: str) -> None:
         """Offers what the last run left behind when it ended badly."""

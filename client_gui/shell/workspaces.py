@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from PySide6.QtCore import QByteArray, QSize, Qt
 from PySide6.QtGui import QGuiApplication
@@ -28,23 +28,64 @@ LAYOUT_VERSION: Final = 1
 #: So many layouts of other versions are kept aside.
 ASIDE_MOST: Final = 5
 
-#: Docks of one place (tabs, the first in front), and how much of the row it takes.
+#: Docks of one place (tabs, the first in front), and how much of what it is in it takes.
 Place = tuple[tuple[str, ...], int]
-#: Rows from the top, each of places from the left, and how much of the height each takes.
-Plan = tuple[tuple[tuple[Place, ...], int], ...]
+
+
+class Split(NamedTuple):
+    """Parts beside each other or below each other.
+
+    Attributes:
+        across: Whether they stand beside each other.
+        parts: They, from the left or the top; each a place or split itself.
+        share: How much of what it is in it takes, in hundredths.
+    """
+
+    across: bool
+    parts: tuple[Split | Place, ...]
+    share: int = 100
+
 
 #: The workspaces that come with the client, in the order of Ctrl+1, Ctrl+2.
-PLANS: Final[Mapping[str, Plan]] = {
-    ARTIST: (
-        (((("jobs",), 58), (("job", "submit"), 42)), 60),
-        (((("why", "activity"), 28), (("log",), 40), (("preview",), 32)), 40),
+PLANS: Final[Mapping[str, Split]] = {
+    # What somebody works in stands as high as the window; what it prints and shows is below the list.
+    ARTIST: Split(
+        True,
+        (
+            Split(
+                False,
+                (
+                    (("jobs",), 54),
+                    Split(True, ((("log", "why", "activity"), 52), (("preview",), 48)), 46),
+                ),
+                57,
+            ),
+            (("job", "submit"), 43),
+        ),
     ),
-    WRANGLER: (
-        (((("jobs",), 50), (("nodes", "job"), 50)), 56),
-        (((("why", "log"), 34), (("plots", "spend"), 40), (("activity",), 26)), 44),
+    WRANGLER: Split(
+        False,
+        (
+            Split(True, ((("jobs",), 50), (("nodes", "job"), 50)), 56),
+            Split(True, ((("why", "log"), 30), (("plots", "spend"), 36), (("activity",), 34)), 44),
+        ),
     ),
 }
 BUILT_IN: Final = tuple(PLANS)
+
+
+def places(part: Split | Place) -> Iterator[Place]:
+    """Every place of a plan, from the left and the top."""
+    if isinstance(part, Split):
+        for one in part.parts:
+            yield from places(one)
+    else:
+        yield part
+
+
+def _head(part: Split | Place) -> str:
+    """The first dock of a part; it stands for it while docks are put to their places."""
+    return next(places(part))[0][0]
 
 
 def arrange(room: DockRoom, name: str) -> None:
@@ -53,46 +94,57 @@ def arrange(room: DockRoom, name: str) -> None:
     Docks it does not show are hidden tabs of its last place, so that the View menu finds room for them.
     """
     plan = PLANS.get(name, PLANS[ARTIST])
-    placed = [dock for places, _ in plan for names, _ in places for dock in names]
+    placed = [dock for names, _ in places(plan) for dock in names]
     for dock in room.docks.values():
         dock.setFloating(False)
         room.removeDockWidget(dock)
-    areas = (Qt.DockWidgetArea.TopDockWidgetArea, Qt.DockWidgetArea.BottomDockWidgetArea)
-    heads: list[str] = []
-    for (places, _), area in zip(plan, areas, strict=True):
-        before = ""
-        for names, _ in places:
-            head = names[0]
-            if before:
-                room.splitDockWidget(room.docks[before], room.docks[head], Qt.Orientation.Horizontal)
-            else:
-                room.addDockWidget(area, room.docks[head])
-            before = head
-            room.docks[head].show()
-        # Tabs after all splits: a dock cannot be split from a place that has tabs.
-        for names, _ in places:
-            for one, other in pairwise(names):
-                room.tabifyDockWidget(room.docks[one], room.docks[other])
-                room.docks[other].show()
-            heads.append(names[0])
+    first = room.docks[_head(plan)]
+    room.addDockWidget(Qt.DockWidgetArea.TopDockWidgetArea, first)
+    first.show()
+    _split(room, plan)
+    # Tabs after all splits: a dock cannot be split from a place that has tabs.
+    for names, _ in places(plan):
+        for one, other in pairwise(names):
+            room.tabifyDockWidget(room.docks[one], room.docks[other])
+            room.docks[other].show()
     last = room.docks[placed[-1]]
     for name_, dock in room.docks.items():
         if name_ not in placed:
             room.tabifyDockWidget(last, dock)
             dock.hide()
-    for head in heads:
-        room.docks[head].raise_()
+    for names, _ in places(plan):
+        room.docks[names[0]].raise_()
     proportion(room, name, room.size())
+
+
+def _split(room: DockRoom, part: Split | Place) -> None:
+    """Makes room for every part of a split, the large ones before what is in them."""
+    if not isinstance(part, Split):
+        return
+    way = Qt.Orientation.Horizontal if part.across else Qt.Orientation.Vertical
+    for before, after in pairwise(part.parts):
+        room.splitDockWidget(room.docks[_head(before)], room.docks[_head(after)], way)
+        room.docks[_head(after)].show()
+    for one in part.parts:
+        _split(room, one)
 
 
 def proportion(room: DockRoom, name: str, size: QSize) -> None:
     """Gives places of a workspace that comes with the client their share of a window."""
-    plan = PLANS.get(name, PLANS[ARTIST])
-    rows = [(room.docks[places[0][0][0]], size.height() * share // 100) for places, share in plan]
-    room.resizeDocks([dock for dock, _ in rows], [high for _, high in rows], Qt.Orientation.Vertical)
-    for places, _ in plan:
-        cells = [(room.docks[names[0]], size.width() * share // 100) for names, share in places]
-        room.resizeDocks([dock for dock, _ in cells], [wide for _, wide in cells], Qt.Orientation.Horizontal)
+    _share(room, PLANS.get(name, PLANS[ARTIST]), size)
+
+
+def _share(room: DockRoom, part: Split | Place, size: QSize) -> None:
+    if not isinstance(part, Split):
+        return
+    whole = size.width() if part.across else size.height()
+    docks = [room.docks[_head(one)] for one in part.parts]
+    long = [whole * (one.share if isinstance(one, Split) else one[1]) // 100 for one in part.parts]
+    way = Qt.Orientation.Horizontal if part.across else Qt.Orientation.Vertical
+    room.resizeDocks(docks, long, way)
+    for one, length in zip(part.parts, long, strict=True):
+        inside = QSize(length, size.height()) if part.across else QSize(size.width(), length)
+        _share(room, one, inside)
 
 
 def keep(room: DockRoom) -> str:

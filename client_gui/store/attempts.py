@@ -31,6 +31,8 @@ _PLAIN: Final = {
     "timeout": "It took too long",
     "silent": "It said nothing for too long",
 }
+#: Where a program was looked for: a page of folders that nobody reads to the end.
+_LOOKED_ON = re.compile(r" on PATH \([^()]*\)")
 #: How versions are written at the end of names: ``_v012``, ``.v3``, ``-v02b``.
 _VERSION = re.compile(r"[\s._-]*[vV](\d{1,6})[a-z]?$")
 
@@ -111,11 +113,11 @@ def cause_of(row: AttemptRow) -> str:
     failures = failures_of(row)
     plain = _PLAIN.get(failures[0], "It failed") if failures else "It failed"
     where = f" on {row.node}" if row.node else ""
-    reason = row.reason.strip()
+    reason = _LOOKED_ON.sub(" on PATH", row.reason.strip())
     if not reason:
         return f"{plain}{where}."
-    if plain.casefold() in reason.casefold():
-        # The farm's own words say it already.
+    if plain.casefold() in reason.casefold() or failures[:1] == [FailureClass.CONFIG.value]:
+        # The farm's own words say it already; of settings they say which, and the class says nothing more.
         said = reason[0].upper() + reason[1:]
         return said if row.node and row.node in said else f"{said}{f' ({row.node})' if row.node else ''}"
     return f"{plain}{where}: {reason}"

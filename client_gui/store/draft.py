@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
@@ -385,7 +385,7 @@ class Draft:
         return made
 
 
-def step_fields(draft: Draft, index: int, renderers: dict[str, Renderer]) -> Iterator[tuple[Path, Field]]:
+def step_fields(draft: Draft, index: int, renderers: Mapping[str, Renderer]) -> Iterator[tuple[Path, Field]]:
     """Every field of a step with its place: essentials, parameters, the rest."""
     base: Path = ("steps", index)
     step = draft.steps[index]

@@ -45,6 +45,25 @@ def eta_text(low_us: int | None, high_us: int | None, now_us: int, zone: tzinfo 
     return f"{_full(low, now)} – {_full(high, now)}"
 
 
+def standstill(state: str, running: int) -> str:
+    """Why nobody can say when a job will be done: it does not go on by itself; "" when it does.
+
+    What runs of a paused job ends, and the rest waits all the same; a job that failed or is blocked may still
+    have frames that run.
+
+    Args:
+        state: What the job shows.
+        running: How many of its frames run.
+    """
+    if state == "paused":
+        return "paused: it goes on when it is resumed"
+    if state == "failed" and not running:
+        return "failed: nothing of it runs until what failed is tried again"
+    if state == "blocked" and not running:
+        return "blocked: nothing of it runs until what it waits for is done"
+    return ""
+
+
 def left_text(low_us: int | None, high_us: int | None, now_us: int) -> str:
     """The range as time that is left: ``25–50 min``, ``2–3 h``, ``40 min – 3 h``."""
     if low_us is None or high_us is None:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
+import msgspec
+
 from client_gui.store.columns import (
     JOB_COLUMNS,
     NODE_COLUMNS,
@@ -31,6 +33,8 @@ from farm.protocol.rows import JobRow, NodeRow, StepRow
 
 _JOB = re.compile(r"J([0-9]{1,18})(/.+)?\Z")
 _NODE = re.compile(r"(?:node:|N)([0-9]{1,18})\Z")
+#: Rows that are taken in one go without the window being kept waiting.
+SLICE_ROWS: Final = 250
 #: After so long without a word the client says so, and after so long that it cannot be relied on.
 LATE_US: Final = 3_000_000
 STALE_US: Final = 10_000_000
@@ -269,13 +273,47 @@ class FarmStore:
 
         One that does not follow the last message changes nothing: ``needs_snapshot`` is true from then on.
         """
+        return self._take_delta(message) if self._follows_on(message, now_us) else NOTHING
+
+    def delta_slices(
+        self, message: DeltaMsg, now_us: int = 0, at_once: int = SLICE_ROWS
+    ) -> Iterator[FarmChange]:
+        """Takes numbered changes bit by bit, so that a window can be drawn in between.
+
+        As with ``snapshot_slices`` every change has to be handed on before the next is asked for, and no
+        other message may be taken before the last one.
+
+        Args:
+            message: The changes.
+            now_us: When it came.
+            at_once: Most rows of each kind a slice.
+        """
+        if not self._follows_on(message, now_us):
+            return
+        for start in range(0, max(1, len(message.jobs), len(message.nodes)), at_once):
+            part = slice(start, start + at_once)
+            # What is gone is said with each slice: none of them may bring it back.
+            yield self._take_delta(
+                msgspec.structs.replace(
+                    message,
+                    jobs=message.jobs[part],
+                    nodes=message.nodes[part],
+                    units=() if start else message.units,
+                )
+            )
+
+    def _follows_on(self, message: DeltaMsg, now_us: int) -> bool:
+        """Takes note of a message, and says whether it is the one after the last."""
         self.heard(now_us)
         if self.n is None:
-            return NOTHING
+            return False
         if message.n != self.n + 1:
             self.connection(Link.RESYNC, "numbers were missed")
-            return NOTHING
+            return False
         self.n = message.n
+        return True
+
+    def _take_delta(self, message: DeltaMsg) -> FarmChange:
         gone_jobs, gone_nodes, gone_steps = _names(message.gone)
         rows = {row.job: row for row in message.jobs if row.job not in gone_jobs}
         gone_jobs += [job for job, row in rows.items() if row.archived and job not in self.opened]

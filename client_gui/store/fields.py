@@ -31,7 +31,7 @@ UNSET: Final = msgspec.UNSET
 #: Kinds of fields; each has an editor of its own.
 KINDS: Final = (
     *("bool", "int", "float", "mib", "text", "path", "choice", "word", "frames", "texts", "flags", "table"),
-    *("input", "outputs", "after", "json"),
+    *("input", "outputs", "after", "command", "json"),
 )
 
 
@@ -51,6 +51,7 @@ class Field:
         low, high: Limits of its figure, None for none.
         items: What a list or table holds: ``text``, ``int``, ``float``, ``any``.
         check: What types cannot say of it; raises ``CallError``.
+        names: What people call its choices, where that is another word: choice and words.
     """
 
     key: str
@@ -65,6 +66,11 @@ class Field:
     high: float | None = None
     items: str = "any"
     check: Callable[[Any], object] | None = None
+    names: tuple[tuple[Any, str], ...] = ()
+
+    def name_of(self, choice: Any) -> str:
+        """What people call a choice."""
+        return next((words for one, words in self.names if one == choice), str(choice))
 
     @property
     def required(self) -> bool:
@@ -90,7 +96,9 @@ class Field:
                 return f"{' or '.join(said)}, or a whole number"
             words = ("some of " if self.kind == "flags" else "one of ") + ", ".join(said)
         else:
-            words = {"texts": "at least one line", "table": "a table"}.get(self.kind, "a text")
+            words = {"texts": "at least one line", "table": "a table", "command": "a program"}.get(
+                self.kind, "a text"
+            )
         if self.low is not None and self.high is not None:
             return f"{words} from {_figure(self.low)} to {_figure(self.high)}"
         if self.low is not None:
@@ -104,6 +112,8 @@ class Field:
         """
         if value is UNSET or (self.required and value in ("", [], {})):
             return f"needs {self.wanted()}" if self.required else ""
+        if self.kind == "command" and isinstance(value, str):
+            return "a quote is not closed, or a backslash stands at the end"
         try:
             made = msgspec.convert(value, self.hint)
         except msgspec.ValidationError as error:
@@ -120,14 +130,28 @@ class Field:
         return ""
 
 
+#: Parameters with an editor of their own by their name, and the kind their type must be.
+_HELD: Final = {"frames": "text", "command": "texts"}
+
+
+def title_of(name: Any) -> str:
+    """What people call a renderer."""
+    text = str(name)
+    return _TITLES.get(text) or (text[:1].upper() + text[1:]).replace("_", " ")
+
+
+#: Renderers whose name is not written with one capital at its beginning.
+_TITLES: Final = {"ffmpeg": "ffmpeg", "povray": "POV-Ray", "stitch": "Movie"}
+
+
 def fields_of_renderer(renderer: Renderer) -> tuple[Field, ...]:
     """The parameters of a renderer, in the order of its record."""
     paths, inputs = set(renderer.path_params), set(renderer.input_params)
     found = []
     for name, hint, default in _record(renderer.params_type):
         kind = "path" if name in paths else "input" if name in inputs else ""
-        if not kind and name == "frames":
-            kind = "frames"
+        if not kind and name in ("frames", "command"):
+            kind = name if _kind(_bare(hint, []))[0] == _HELD[name] else ""
         found.append(_field(name, hint, default, kind=kind))
     return tuple(found)
 
@@ -169,6 +193,7 @@ def _field(
     label: str = "",
     help: str = "",
     check: Callable[[Any], object] | None = None,
+    names: tuple[tuple[Any, str], ...] = (),
 ) -> Field:
     metas: list[msgspec.Meta] = []
     bare = _bare(hint, metas)
@@ -192,6 +217,7 @@ def _field(
         high=high,
         items=items,
         check=check,
+        names=names,
     )
 
 
@@ -333,7 +359,9 @@ STEP_ESSENTIALS: Final = (
     _step(
         "kind",
         "Kind",
-        "per_frame: a unit for each frame; single: one piece of work, such as a film",
+        "Per frame: each frame is rendered, counted and tried again by itself. One piece: all of it is one"
+        " piece of work, such as a film or a simulation",
+        names=(("per_frame", "per frame"), ("single", "one piece")),
     ),
     _step("frames", "Frames", "1-100, every fifth 1-100x5, or a list 1,5,9-12", kind="frames"),
     _step(
@@ -404,8 +432,8 @@ STEP_GROUPS: Final = (
             _step("movie_frames", "Frames of the film", "That the film must have; empty = not counted"),
             _step("env", "Environment", "Variables of its processes: NAME = VALUE, one a line"),
             _step("cwd", "Working folder", "Empty = a folder of its own", kind="path"),
-            _step("pre", "Before a chunk", "A command: program and arguments, one a line"),
-            _step("post", "After a chunk", "A command: program and arguments, one a line"),
+            _step("pre", "Before a chunk", "A command that is run first", kind="command"),
+            _step("post", "After a chunk", "A command that is run then", kind="command"),
         ),
     ),
 )

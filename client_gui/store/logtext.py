@@ -220,12 +220,18 @@ def _machine() -> Sequence[Pattern]:
     return MACHINE
 
 
+#: How the farm's line with the command it starts begins: words in it are no output of anybody.
+COMMAND: Final = "== overcrank: $ "
+
+
 def level_of(text: str) -> Level:
     """How bad a line is.
 
     First what the farm itself would take for trouble (memory, GPU, licence; the helpers' own ``FARM`` lines),
     then a level the program names, then words.
     """
+    if text.startswith(COMMAND):
+        return Level.NONE
     low = text.lower()
     if not any(word in low for word in _WORDS):
         return Level.NONE

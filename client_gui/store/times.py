@@ -14,6 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 Seconds = npt.NDArray[np.float64]
+#: A frame is slow that takes more than so many medians, and so many seconds beyond the median: where frames
+#: take a moment, three moments are nothing to look into.
+SLOW_TIMES: Final = 3.0
+SLOW_LEAST_S: Final = 5.0
 #: A node with fewer frames than this is not compared with others.
 COMPARED_FROM: Final = 3
 
@@ -127,14 +131,19 @@ def slowest(frames: npt.ArrayLike, seconds: npt.ArrayLike, count: int = 10) -> l
     return [(int(numbers[place]), float(values[place])) for place in order]
 
 
-def outliers(seconds: npt.ArrayLike, times: float = 3.0) -> npt.NDArray[np.bool_]:
-    """Which frames took more than so many times the median."""
+def slow_from_s(median_s: float) -> float:
+    """Seconds beyond which a frame is called slow, of so many that frames take at the median."""
+    return max(median_s * SLOW_TIMES, median_s + SLOW_LEAST_S)
+
+
+def outliers(seconds: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Which frames are slow beside the others."""
     values = np.asarray(seconds, np.float64)
     found = statistics(values)
     if found is None:
         return np.zeros(len(values), np.bool_)
     with np.errstate(invalid="ignore"):
-        slow: npt.NDArray[np.bool_] = values > found.median_s * times
+        slow: npt.NDArray[np.bool_] = values > slow_from_s(found.median_s)
     return slow
 
 

@@ -2,6 +2,10 @@
 
 What belongs here: what holds for every widget.  What may not: values of colours (``tokens``), and rules for
 one view: a view paints itself.
+
+The sheet is worn by windows (``wear``), not by the application: Qt takes many times as long to put one on
+an application.  A font goes to all widgets by itself, in a fraction of that, so the sheet follows words that
+grow or shrink only when they have found their size.
 """
 
 from __future__ import annotations
@@ -10,12 +14,16 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from PySide6.QtCore import QObject, Qt, QTemporaryDir
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt, QTemporaryDir, QTimer, Slot
 from PySide6.QtGui import QColor, QFont, QGuiApplication, QPainter, QPalette, QPixmap
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 
 from client_gui.style.glyphs import paint_glyph
 from client_gui.style.theme import SYSTEM, Theme
+
+_PROPAGATE: Final = Qt.ApplicationAttribute.AA_UseStyleSheetPropagationInWidgetStyles
+#: How long words must keep their size before margins and small pictures follow.
+SHEET_AFTER_MS: Final = 400
 
 
 class Dress(QObject):
@@ -29,9 +37,15 @@ class Dress(QObject):
         self._app = app
         self._theme = theme
         self._font = QFont(app.font())
-        self._before = (QPalette(app.palette()), app.styleSheet(), app.style().name())
-        self._worn = ""
+        self._before = (QPalette(app.palette()), app.style().name())
+        self._colours: tuple[object, ...] = ()
         self._pictures = _Pictures()
+        self._soon = QTimer(self)
+        self._soon.setSingleShot(True)
+        self._soon.setInterval(SHEET_AFTER_MS)
+        self._soon.timeout.connect(self._write)
+        # Without it no widget that a sheet has a rule for learns of another font but by another sheet.
+        app.setAttribute(_PROPAGATE)
         app.setStyle("Fusion")
         self.put_on()
         theme.changed.connect(self.put_on)
@@ -46,6 +60,13 @@ class Dress(QObject):
         font.setPointSizeF(size * theme.zoom)
         if font != self._app.font():
             self._app.setFont(font)
+            # Now: whoever is told of the theme measures its words.
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)
+        colours = (theme.choice, theme.look, theme.dense)
+        if colours == self._colours:
+            self._soon.start()
+            return
+        self._colours = colours
         scheme = Qt.ColorScheme.Dark if theme.look.dark else Qt.ColorScheme.Light
         hints = QGuiApplication.styleHints()
         if theme.choice == SYSTEM:
@@ -53,21 +74,55 @@ class Dress(QObject):
         elif hints.colorScheme() is not scheme:
             hints.setColorScheme(scheme)  # so that frames round the window match
         self._app.setPalette(palette(theme))
+        self._write()
+
+    def _write(self) -> None:
+        """Writes the sheet that windows wear."""
+        self._soon.stop()
+        theme = self._theme
         sheet = style_sheet(theme, self._pictures.draw(theme))
-        if sheet != self._worn:
-            self._worn = sheet
-            self._app.setStyleSheet(sheet)
+        if sheet != theme.sheet:
+            theme.sheet = sheet
+            theme.sheet_changed.emit()
 
     def take_off(self) -> None:
         """Gives the application back what it wore before."""
         self._theme.changed.disconnect(self.put_on)
-        colours, sheet, style = self._before
+        self._soon.stop()
+        self._theme.sheet = ""
+        self._theme.sheet_changed.emit()
+        colours, style = self._before
         QGuiApplication.styleHints().unsetColorScheme()
-        self._app.setStyleSheet(sheet)
+        self._app.setAttribute(_PROPAGATE, False)
         self._app.setStyle(style)
         self._app.setPalette(colours)
         self._app.setFont(self._font)
         self._pictures.remove()
+
+
+class _Worn(QObject):
+    """The sheet on a window."""
+
+    def __init__(self, window: QWidget, theme: Theme) -> None:
+        super().__init__(window)
+        self._window = window
+        self._theme = theme
+        theme.sheet_changed.connect(self.take)
+        self.take()
+
+    @Slot()
+    def take(self) -> None:
+        """Takes the sheet as it is now."""
+        if self._window.styleSheet() != self._theme.sheet:
+            self._window.setStyleSheet(self._theme.sheet)
+
+
+def wear(window: QWidget, theme: Theme) -> None:
+    """Lets a window wear the theme's style sheet, with everything that is in it or opened from it.
+
+    To be called before the window has anything in it: that is cheapest.
+    """
+    _Worn(window, theme)
 
 
 class _Pictures:

@@ -36,10 +36,13 @@ class Theme(QObject):
         dense: Whether rows stand close together.
         calm: Whether nothing may move by itself (reduced motion).
         icons: Icons drawn in this look, by glyph and colour; kept by ``style.glyphs``.
+        sheet: The style sheet for windows (``style.dress`` writes it), "" while nobody does.
     """
 
     #: Colours or sizes are others: repaint, and ask for sizes anew.
     changed = Signal()
+    #: ``sheet`` is another one; it may come a moment after ``changed``.
+    sheet_changed = Signal()
 
     def __init__(self, look: str = "dark", parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -49,6 +52,7 @@ class Theme(QObject):
         self.dense = False
         self.calm = False
         self.icons: dict[tuple[str, int], QIcon] = {}
+        self.sheet = ""
         self.look: Look = look_of(self._wanted())
         if isinstance(QGuiApplication.instance(), QGuiApplication):
             QGuiApplication.styleHints().colorSchemeChanged.connect(self._system_changed)

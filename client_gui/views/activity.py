@@ -6,7 +6,7 @@ What belongs here: the list and its filter.  What may not: toasts (``client_gui.
 from __future__ import annotations
 
 from PySide6.QtCore import QModelIndex, Qt
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHBoxLayout,
@@ -23,6 +23,7 @@ from client_gui.desk import Desk
 from client_gui.models.notices import NOTICE_ROLE, NoticesModel
 from client_gui.settings import Setting
 from client_gui.store.activity import Level, Notice
+from client_gui.style.lazily import when_seen
 from client_gui.views.base import View
 from client_gui.views.cards import words
 from farm.model.errors import OvercrankError
@@ -31,6 +32,10 @@ from farm.sdk.words import iso_time
 
 _QUIET = Setting("activity/warnings-only", False)
 _SERIOUS = frozenset({Level.WARNING, Level.ERROR})
+#: Widths of the columns of moment and level, and below which width of the dock there is none for advice.
+_WHEN_EM, _LEVEL_EM, _NARROW_EM = 7.0, 1.6, 38.0
+#: Most of the room beside them that advice takes.
+_HINT_SHARE = 0.36
 
 
 class ActivityView(View):
@@ -75,9 +80,21 @@ class ActivityView(View):
         box.addWidget(self.empty, 1)
         self.model.rowsInserted.connect(self._fit)
         self.model.rowsRemoved.connect(self._fit)
-        desk.theme.changed.connect(self._restyle)
+        when_seen(desk.theme, self, self._restyle)
         self._restyle()
         self._filter()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """What happened has most of the room; in a narrow dock the advice is in its tip alone."""
+        super().resizeEvent(event)
+        self._share()
+
+    def _share(self) -> None:
+        theme = self.desk.theme
+        narrow = self.width() < theme.em(_NARROW_EM)
+        self.table.setColumnHidden(3, narrow)
+        room = self.width() - theme.em(_WHEN_EM + _LEVEL_EM)
+        self.table.setColumnWidth(3, min(theme.em(16), int(room * _HINT_SHARE)))
 
     def refresh(self) -> None:
         """Somebody looks: what was not seen is seen."""
@@ -137,8 +154,8 @@ class ActivityView(View):
         self.table.verticalHeader().setDefaultSectionSize(theme.row_height())
         head = self.table.horizontalHeader()
         head.setHighlightSections(False)
-        for column, width in ((0, 7.0), (1, 1.6)):
+        for column, width in ((0, _WHEN_EM), (1, _LEVEL_EM)):
             self.table.setColumnWidth(column, theme.em(width))
         head.setSectionResizeMode(2, QHeaderView.ResizeMode.Stretch)
-        self.table.setColumnWidth(3, theme.em(16))
+        self._share()
         self.table.viewport().update()

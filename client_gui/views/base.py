@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import count
 from typing import ClassVar, Final
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
@@ -43,6 +44,7 @@ class View(QWidget):
         # Two windows have docks of the same name: what one looks at must not end what the other does.
         self.looker = f"{self.name}-{next(_numbers)}"
         self._on = False
+        self._first: QWidget | None = None
         desk.client.changed.connect(self._changed)
 
     # -- for subclasses --
@@ -59,6 +61,24 @@ class View(QWidget):
     def action_context(self) -> ActionContext:
         """What actions act on while this view has the focus."""
         return ActionContext()
+
+    # -- keys --
+
+    def setFocusProxy(self, widget: QWidget) -> None:  # noqa: N802
+        """Says what in it gets the keys when the dock is gone to.
+
+        Not Qt's own: with that Tab goes from the dock before straight to it, and never to what is above it.
+        """
+        self._first = widget
+
+    def setFocus(  # type: ignore[override]
+        self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason
+    ) -> None:
+        """Gives the keys to what gets them first."""
+        if self._first is not None:
+            self._first.setFocus(reason)
+        else:
+            super().setFocus(reason)
 
     # -- inside --
 

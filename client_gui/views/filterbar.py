@@ -24,6 +24,7 @@ from client_gui.models.counts import LiveCount
 from client_gui.store.filter import Sources, TableFilter
 from client_gui.store.table import Change, Table
 from client_gui.style.glyphs import icon
+from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
 from client_gui.views.chips import Chip, FlowLayout
 from client_gui.views.filteredit import FacetsOf, FilterEdit
@@ -105,7 +106,7 @@ class FilterBar(QWidget):
         self._settled.setSingleShot(True)
         self._settled.setInterval(_COUNT_MS)
         self._settled.timeout.connect(self._tell_counts)
-        theme.changed.connect(self._restyle)
+        when_seen(theme, self, self._restyle)
         self._restyle()
         self.rebuild_views()
 

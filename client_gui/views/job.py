@@ -93,7 +93,6 @@ class JobView(View):
         desk.client.welcomed.connect(self._welcomed)
         self.board.states_changed.connect(self.history.states_changed)
         self.show_tab(desk.settings.get(TAB))
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setFocusProxy(self._keys[self.tab])
 
     # -- tabs --

@@ -20,7 +20,7 @@ from client_gui.models.marks import marks_shown
 from client_gui.settings import Setting
 from client_gui.store.farmstore import FarmChange
 from client_gui.store.filter import JOB_FACETS, JOB_SOURCES, Sources
-from client_gui.store.table import MISSING, Change, Numbers, Slots, Table
+from client_gui.store.table import MISSING, Change, Table
 from client_gui.views.listing import ListView
 from client_gui.views.savedviews import JOB_VIEWS, SavedView
 from farm.model.query import JOBS, Query, Vocabulary
@@ -55,6 +55,10 @@ class JobsView(ListView):
         self.bar.set_text(kept)
         self.bar.queried.connect(self._keep_filter)
         desk.focus.job_changed.connect(self._focus_moved)
+        #: A job that was just made and is not in the list yet, 0 for none.
+        self._awaited = 0
+        desk.focus.job_made.connect(self._job_made)
+        self.model.updated.connect(self._look_for_made)
         desk.actions.marks.changed.connect(self._marks_changed)
 
     # -- what it lists --
@@ -70,6 +74,16 @@ class JobsView(ListView):
     def change_of(self, change: FarmChange) -> Change[int]:
         """Of jobs."""
         return change.jobs
+
+    def refresh(self) -> None:
+        """Also looks for a job that was made while nobody looked at the list."""
+        super().refresh()
+        self._look_for_made()
+
+    def farm_changed(self, change: FarmChange) -> None:
+        """Also looks for a job that was just made."""
+        super().farm_changed(change)
+        self._look_for_made()
 
     def look(self) -> None:
         """Follows the list of jobs."""
@@ -96,17 +110,31 @@ class JobsView(ListView):
     def _focus_moved(self) -> None:
         self.follow_focus(self.desk.focus.job)
 
+    def _job_made(self, job: int) -> None:
+        self._awaited = job
+        self._look_for_made()
+
+    def _look_for_made(self) -> None:
+        """Makes a new job the selected one, so that keys act on it; says so when the filter hides it."""
+        job = self._awaited
+        if job != self.desk.focus.job:  # somebody has gone on to another one
+            self._awaited = 0
+        elif job and self.on and self.rows().slot(job) >= 0:
+            self._select_made(job)
+
+    def _select_made(self, job: int) -> None:
+        if self.model.row_of(job) >= 0:
+            self._awaited = 0
+            self.table.go_to(job)
+        elif self.bar.query and not self.model.order.pending:
+            self._awaited = 0
+            self.desk.notices.say(
+                f"J{job} is hidden by the filter of the job list", hint="clear the filter to act on it there"
+            )
+
     def context_of(self, ids: tuple[int, ...], hidden: int = 0) -> ActionContext:
         """Jobs."""
         return ActionContext("jobs", jobs=ids, hidden=hidden)
-
-    def kinds_of(self, slots: Slots) -> Numbers:
-        """State, archived, whose, and which units there are."""
-        table = self.rows()
-        user = self.desk.client.user
-        mine = [table.values("user")[slot] == user for slot in slots.tolist()]
-        left = [table.numbers(name)[slots] > 0 for name in ("done", "failed", "running", "waiting")]
-        return np.column_stack([table.numbers("state")[slots], table.numbers("archived")[slots], mine, *left])
 
     def totals(self, ids: Sequence[int]) -> str:
         """How many jobs, how far they are, and what they cost."""

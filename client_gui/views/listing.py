@@ -11,19 +11,19 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final
 
-import numpy as np
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QKeyEvent
-from PySide6.QtWidgets import QStackedWidget, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QStackedWidget, QToolButton, QVBoxLayout, QWidget
 
 from client_gui.actions.context import ActionContext
+from client_gui.actions.kinds import JUDGED_ALL
 from client_gui.desk import Desk
 from client_gui.models.column import Shown
 from client_gui.models.order_model import OrderModel
 from client_gui.models.readying import Readying
 from client_gui.store.farmstore import FarmChange, Link
 from client_gui.store.filter import Sources, TableFilter, facets
-from client_gui.store.table import Change, Numbers, Slots, Table
+from client_gui.store.table import Change, Table
 from client_gui.style.glyphs import icon
 from client_gui.views.base import View
 from client_gui.views.blank import Blank
@@ -52,8 +52,6 @@ _FACETS_US: Final = 5_000_000
 _SKELETON_MS: Final = 150
 #: Lists from this length on get ready for orders of names.
 _READY_FROM: Final = 1000
-#: With more rows selected than this, actions are judged by one row of each kind.
-_JUDGED_ALL: Final = 50
 #: Totals of what is selected follow changes of the farm no faster than this.
 _FOOT_MS: Final = 120
 
@@ -293,17 +291,9 @@ class ListView(View):
     def judged_context(self) -> ActionContext:
         """What is asked whether actions are possible: of very many rows one of each kind."""
         selection = self.model.selection
-        if len(selection) <= _JUDGED_ALL:
+        if len(selection) <= JUDGED_ALL:
             return self.action_context()
-        table = self.rows()
-        slots = np.array([slot for one in selection.ids if (slot := table.slot(one)) >= 0], np.int32)
-        _, firsts = np.unique(self.kinds_of(slots), return_index=True, axis=0)
-        ids = [row_id for slot in slots[firsts].tolist() if (row_id := table.ids[slot]) is not None]
-        return self.context_of(tuple(ids))
-
-    @abstractmethod
-    def kinds_of(self, slots: Slots) -> Numbers:
-        """For each row numbers in which it differs from those for which other actions are possible."""
+        return self.desk.actions.sample(self.context_of(tuple(selection.ids)))
 
     @abstractmethod
     def context_of(self, ids: tuple[int, ...], hidden: int = 0) -> ActionContext:
@@ -390,11 +380,16 @@ class ListView(View):
         self._show(self.blank)
 
     def _show(self, page: QWidget) -> None:
-        if self.pages.currentWidget() is not page:
-            had = self.table.hasFocus() or self.blank.isAncestorOf(self.focusWidget() or self.blank)
-            self.pages.setCurrentWidget(page)
-            if had and page is self.table and not self.bar.edit.hasFocus():
-                self.table.setFocus()
+        before = self.pages.currentWidget()
+        if before is page:
+            return
+        focus = QApplication.focusWidget()
+        had = bool(before is not None and focus and (focus is before or before.isAncestorOf(focus)))
+        # Whoever gives the list the keys must not give them to what is hidden: nobody would have them.
+        self.setFocusProxy(page)
+        self.pages.setCurrentWidget(page)
+        if had:
+            page.setFocus(Qt.FocusReason.OtherFocusReason)
 
     # -- keys --
 

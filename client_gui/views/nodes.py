@@ -21,8 +21,9 @@ from client_gui.models.node_heat import GroupBy, Heat
 from client_gui.settings import Setting
 from client_gui.store.farmstore import FarmChange
 from client_gui.store.filter import NODE_FACETS, NODE_SOURCES, Sources
-from client_gui.store.table import Change, Numbers, Slots, Table
+from client_gui.store.table import Change, Table
 from client_gui.style.glyphs import icon
+from client_gui.style.lazily import when_seen
 from client_gui.views.listing import ListView
 from client_gui.views.nodetiles import NodeTiles
 from client_gui.views.savedviews import NODE_VIEWS, SavedView
@@ -84,7 +85,7 @@ class NodesView(ListView):
         self.bar.set_text(settings.get(FILTER))
         self.bar.queried.connect(self._keep_filter)
         desk.focus.node_changed.connect(self._focus_moved)
-        desk.theme.changed.connect(self._restyle)
+        when_seen(desk.theme, self, self._restyle)
         self._restyle()
         self.tiles.set_heat(_choice(Heat, settings.get(HEAT), Heat.STATE))
         self.tiles.set_group_by(_choice(GroupBy, settings.get(GROUP), GroupBy.POOL))
@@ -227,13 +228,6 @@ class NodesView(ListView):
     def context_of(self, ids: tuple[int, ...], hidden: int = 0) -> ActionContext:
         """Nodes."""
         return ActionContext("nodes", nodes=ids, hidden=hidden)
-
-    def kinds_of(self, slots: Slots) -> Numbers:
-        """State, service, and whether there is work."""
-        table = self.rows()
-        names = ("state", "enabled", "disabled")
-        busy = table.numbers("running_count")[slots] > 0
-        return np.column_stack([*(table.numbers(name)[slots] for name in names), busy])
 
     def totals(self, ids: Sequence[int]) -> str:
         """How many nodes, what they have and how much of it is busy, what they cost an hour."""

@@ -29,6 +29,7 @@ from client_gui.models.node_columns import state_of
 from client_gui.models.node_heat import GroupBy, Heat, group_of, level_of
 from client_gui.models.order_model import OrderModel
 from client_gui.store.natural import natural_key
+from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
 from farm.sdk.words import plural
 
@@ -86,7 +87,7 @@ class NodeTiles(QAbstractScrollArea):
         self.viewport().setMouseTracking(True)
         model.updated.connect(self._changed)
         model.dataChanged.connect(self._changed)
-        theme.changed.connect(self._restyle)
+        when_seen(theme, self, self._restyle)
         self._restyle()
 
     def set_heat(self, heat: Heat) -> None:
@@ -259,7 +260,7 @@ class NodeTiles(QAbstractScrollArea):
         painter.setPen(ink.text)
         half = inner.height() / 2
         metrics = ink.small_metrics
-        name = metrics.elidedText(self._name(slot), Qt.TextElideMode.ElideRight, int(inner.width()))
+        name = self.short_name(slot, int(inner.width()))
         upper = QRectF(inner.left(), inner.top(), inner.width(), half)
         painter.drawText(upper, int(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft), name)
         lower = QRectF(inner.left(), inner.top() + half, inner.width(), half)
@@ -274,6 +275,16 @@ class NodeTiles(QAbstractScrollArea):
         if row_id == self._model.selection.current and self.hasFocus():
             painter.setPen(QPen(ink.focus, 1, Qt.PenStyle.DashLine))
             painter.drawRect(rect.adjusted(3, 3, -3, -3))
+
+    def short_name(self, slot: int, width: int) -> str:
+        """A node's name in so many pixels: nodes are told apart by how their names end."""
+        name, metrics = self._name(slot), self._ink.small_metrics
+        if metrics.horizontalAdvance(name) <= width:
+            return name
+        domain = name.partition(".")
+        if domain[1]:
+            name = domain[0]
+        return metrics.elidedText(name, Qt.TextElideMode.ElideLeft, width)
 
     def _name(self, slot: int) -> str:
         return str(self._model.reading.get(slot, "name") or "")

@@ -39,7 +39,10 @@ class Panel(QWidget):
         box.addWidget(self._head)
         box.addWidget(self._legend)
         axis = pyqtgraph.DateAxisItem(utcOffset=-time.localtime().tm_gmtoff)
-        self._view = pyqtgraph.PlotWidget(axisItems={"bottom": axis})
+        count = pyqtgraph.AxisItem("left")
+        # Longer labels than there is room for would be left out.
+        count.tickStrings = lambda values, _scale, _spacing: [short_text(value) for value in values]
+        self._view = pyqtgraph.PlotWidget(axisItems={"bottom": axis, "left": count})
         self._view.setMenuEnabled(False)
         self._view.hideButtons()
         self._view.setMouseEnabled(x=False, y=False)
@@ -69,6 +72,8 @@ class Panel(QWidget):
             axis.setTextPen(QPen(self._theme.colour("dim")))
             axis.setStyle(tickFont=self._theme.font(small=True))
         self._view.getAxis("left").setWidth(self._theme.em(2.8))
+        # Half a line above, for the label of the highest mark.
+        self._view.plotItem.setContentsMargins(0, self._theme.em(0.5), 0, 0)
         self.setFixedHeight(self._theme.em(11))
         self._cursor.setPen(QPen(self._theme.colour("dim")))
         self._key = ()
@@ -88,7 +93,7 @@ class Panel(QWidget):
         for line, place in zip(self._lines, order, strict=True):
             line.setData(series.at_s, values[place])
         most = max((float(np.nanmax(one)) for one in values if len(one)), default=0.0)
-        self._view.setXRange(now_s - range_s, now_s, padding=0.0)
+        self._view.setXRange(_begin_s(series, range_s, now_s), now_s, padding=0.0)
         self._view.setYRange(0, most * 1.1 or 1.0, padding=0.0)
         self._tell()
 
@@ -161,6 +166,22 @@ class Panel(QWidget):
         self._legend.put(when, entries)
 
 
+def _begin_s(series: Series, range_s: float, now_s: float) -> float:
+    """Where a plot begins: a farm that is younger than the range is not drawn at its very edge."""
+    begin_s = now_s - range_s
+    if not len(series.at_s):
+        return begin_s
+    return max(begin_s, min(float(series.at_s[0]), now_s - range_s / 12))
+
+
+def short_text(value: float) -> str:
+    """A mark of an axis: ``80``, ``1.5k``, ``70k``, ``2M``."""
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size and not (unit == "k" and abs(value) < 10_000 and value % 100):
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
+
+
 class Legend(QWidget):
     """Names of lines with their figures, each behind a piece of its line."""
 
@@ -192,6 +213,12 @@ class Legend(QWidget):
         middle, left = self.height() // 2, 0
         base = (self.height() + metrics.ascent() - metrics.descent()) // 2
         gap = self._theme.em(0.4)
+        if (
+            metrics.horizontalAdvance("".join(text for _, _, text in self._entries))
+            + 7 * gap * len(self._entries)
+            > self.width()
+        ):
+            gap //= 2  # narrow: the pieces of lines are shorter
         if self._when:
             painter.setPen(self._theme.colour("text"))
             painter.drawText(left, base, self._when)

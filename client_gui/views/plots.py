@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 from client_gui.desk import Desk
 from client_gui.settings import Setting
 from client_gui.store.series import RANGES, series_of
+from client_gui.style.lazily import when_seen
 from client_gui.views.base import View
 from client_gui.views.cards import words
 from client_gui.views.plot_panel import Panel
@@ -67,6 +68,7 @@ class PlotsView(View):
         self._said = words("", theme=desk.theme, token="dim")
         box.addWidget(self._said)
         self._area = QScrollArea()
+        self._area.setAccessibleName("Plots")
         self._area.setWidgetResizable(True)
         self._area.setFrameShape(QScrollArea.Shape.NoFrame)
         self._inner = QWidget()
@@ -80,7 +82,7 @@ class PlotsView(View):
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._ask)
         desk.client.stood.connect(self._stood)
-        desk.theme.changed.connect(self._restyle)
+        when_seen(desk.theme, self, self._restyle)
         self._say("The farm's figures come in a moment.")
 
     # -- what is asked --

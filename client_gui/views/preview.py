@@ -1,44 +1,38 @@
 """The Preview dock: what was rendered, as soon as it is there.
 
-Longer than most: one frame, the sheet, two frames and playing share what is shown, asked for and followed.
-
 What belongs here: which frames are shown in which way, and what can be done with them.  What may not: loading
 pictures, and painting (``preview_parts``).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import ClassVar, Final
 
-from PySide6.QtCore import QEvent, QPoint, QSize, QTimer
-from PySide6.QtGui import QHideEvent, QImage, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import (
-    QHBoxLayout,
-    QStackedWidget,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtCore import QPoint, QSize
+from PySide6.QtGui import QHideEvent, QImage
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from client_gui.actions.context import ActionContext, UnitsOf
 from client_gui.desk import Desk
 from client_gui.settings import Setting
-from client_gui.store.attempts import address_of, frame_of
+from client_gui.store.attempts import frame_of
 from client_gui.store.columns import step_address
 from client_gui.store.farmstore import FarmChange
-from client_gui.views.base import View
-from client_gui.views.log_parts.bars import paint_words, plain
+from client_gui.style.lazily import when_seen
+from client_gui.views.keyedview import KeyedView
 from client_gui.views.preview_parts.against import Against
-from client_gui.views.preview_parts.canvas import FrameCanvas
 from client_gui.views.preview_parts.deeds import PreviewDeeds
+from client_gui.views.preview_parts.details import Details
 from client_gui.views.preview_parts.head import PreviewHead
-from client_gui.views.preview_parts.loader import NONE_YET, Key, PreviewLoader
-from client_gui.views.preview_parts.newest import DONE, Newest
+from client_gui.views.preview_parts.loader import Key, PreviewLoader
+from client_gui.views.preview_parts.newest import DONE, Newest, likely_step
+from client_gui.views.preview_parts.pages import PreviewPages
 from client_gui.views.preview_parts.player import Player
-from client_gui.views.preview_parts.sheet import Cell, ContactSheet
-from farm.model.errors import OvercrankError
-from farm.model.states import UnitState
-from farm.protocol.client import FrameRow, FramesReply, FramesReq, StepRow
-from farm.sdk.words import duration_text, plural
+from client_gui.views.preview_parts.sheet import Cell
+from client_gui.views.preview_parts.words import Shown, instead_of_picture, said_of, step_from
+from farm.protocol.client import StepRow
+from farm.sdk.words import plural
 
 MODE: Final = Setting("preview/mode", "frame")
 RATE: Final = Setting("preview/rate", 24)
@@ -55,38 +49,36 @@ _KEYS: Final[dict[str, str]] = {
 }
 
 
-class PreviewView(View):
+class PreviewView(KeyedView):
     """What was rendered."""
 
     name = "preview"
     title = "Preview"
+    own_keys: ClassVar[Mapping[str, str]] = _KEYS
 
     def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
         super().__init__(desk, parent)
         self._target: tuple[int, str] = (0, "")
         self._unit = -1
         self._follows = True
-        self._details: FrameRow | None = None
-        self._asking = 0
         self._mode = "frame"
         theme = desk.theme
         self.loader = PreviewLoader(desk.client)
         self.newest = Newest(desk.client, self)
+        self.details = Details(desk.client, self)
         self.player = Player(self._ready, parent=self)
-        self.canvas = FrameCanvas(theme)
-        self.strip = ContactSheet(theme, self._cell, row=True)
-        self.sheet = ContactSheet(theme, self._cell)
+        self.pages = PreviewPages(theme, self._cell)
+        self.canvas, self.strip, self.sheet = self.pages.canvas, self.pages.strip, self.pages.sheet
+        self.foot, self.pace = self.pages.foot, self.pages.pace
+        box = QVBoxLayout(self)
+        box.setContentsMargins(0, 0, 0, 0)
+        box.setSpacing(0)
+        box.addWidget(self.pages, 1)
+        # After the pages: a menu that a view has before its widgets cuts them off from the order of Tab.
         self.deeds = PreviewDeeds(desk, self.files, self.picture, self.act, self)
         self.against = Against(desk.client)
         self.head = PreviewHead(theme, self.against, desk.settings.get(RATE), self.deeds.menu)
-        self.foot = plain()
-        self.pace = plain()
-        self._pages = QStackedWidget()
-        self._lay_out()
-        self._soon = QTimer(self)
-        self._soon.setSingleShot(True)
-        self._soon.setInterval(120)
-        self._soon.timeout.connect(self._ask_details)
+        box.insertWidget(0, self.head)
         self._connect()
         self.player.set_rate(self.head.rate.currentData())
         self._restyle()
@@ -95,6 +87,8 @@ class PreviewView(View):
     def _connect(self) -> None:
         desk = self.desk
         self.loader.came.connect(self._came)
+        self.details.wanted.connect(self._ask_details)
+        self.details.came.connect(self._foot)
         self.player.shown.connect(self._played)
         self.player.stood.connect(self._pace)
         self.canvas.step.connect(self._step_frame)
@@ -111,30 +105,9 @@ class PreviewView(View):
         self.against.chosen.connect(self._against_chosen)
         self.newest.changed.connect(self._newest_came)
         desk.focus.unit_changed.connect(self._focus_changed)
-        desk.theme.changed.connect(self._restyle)
+        when_seen(desk.theme, self, self._restyle)
         desk.client.stood.connect(self._foot)
         self.destroyed.connect(self.loader.close)
-
-    def _lay_out(self) -> None:
-        theme = self.desk.theme
-        box = QVBoxLayout(self)
-        box.setContentsMargins(0, 0, 0, 0)
-        box.setSpacing(0)
-        box.addWidget(self.head)
-        page = QWidget()
-        beside = QVBoxLayout(page)
-        beside.setContentsMargins(0, 0, 0, 0)
-        beside.setSpacing(0)
-        beside.addWidget(self.canvas, 1)
-        beside.addWidget(self.strip)
-        self._pages.addWidget(page)
-        self._pages.addWidget(self.sheet)
-        box.addWidget(self._pages, 1)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(theme.em(0.4), theme.em(0.1), theme.em(0.4), theme.em(0.1))
-        foot.addWidget(self.foot, 1)
-        foot.addWidget(self.pace)
-        box.addLayout(foot)
 
     def sizeHint(self) -> QSize:  # noqa: N802
         """Room for a picture."""
@@ -147,7 +120,7 @@ class PreviewView(View):
         other = self.against.other if self._mode == "wipe" else None
         jobs = {self.desk.focus.job, other[0] if other is not None else 0}
         opened = frozenset(job for job in jobs if job)
-        self.desk.client.look(self.name, jobs=self._mode == "wipe", opened=opened)
+        self.desk.client.look(self.looker, jobs=self._mode == "wipe", opened=opened)
 
     def refresh(self) -> None:
         """Shows what is looked at."""
@@ -159,7 +132,7 @@ class PreviewView(View):
         self.player.stop()
         for who in ("canvas", "sheet", "strip", "ahead"):
             self.loader.want(who, ())
-        self._soon.stop()
+        self.details.stop()
 
     def action_context(self) -> ActionContext:
         """The frame that is shown."""
@@ -180,11 +153,14 @@ class PreviewView(View):
         if not self.on:
             return
         focus = self.desk.focus
-        step = focus.step or self._likely_step(focus.job)
+        step = focus.step or likely_step(self.desk.client.store.steps_of(focus.job))
         if (focus.job, step) != self._target:
             self.player.stop()
             self._target = (focus.job, step)
             self._unit = -1
+            self.details.forget()
+            # Of something else the newest frame is shown anew, though an older one was looked at before.
+            self._set_follow(True)
             self.against.forget()
             self.newest.look(focus.job, self._step())
             self._fill_against()
@@ -198,15 +174,6 @@ class PreviewView(View):
         elif self._follows and self.newest.units:
             self._go(self.newest.units[0])
         self._fill()
-
-    def _likely_step(self, job: int) -> str:
-        """The step whose pictures somebody most likely wants to see, when none was chosen."""
-        rows = self.desk.client.store.steps_of(job)
-        done = [row for row in rows if len(row.counts) > DONE and row.counts[DONE]]
-        for row in (*done, *rows):
-            if row.kind != "single":
-                return row.name
-        return rows[0].name if rows else ""
 
     def farm_changed(self, change: FarmChange) -> None:
         """Frames were finished: there are new pictures."""
@@ -228,7 +195,7 @@ class PreviewView(View):
         self.loader.outdated([self._key(unit) for unit in ended])
         self._fill()
         if self._unit in units:
-            self._soon.start()
+            self.details.ask_soon()
         # With reduced motion the picture stays until somebody wants another one.
         if ended and self._follows and not self.player.playing and not self.desk.theme.calm:
             self._go(self.newest.units[0])
@@ -247,17 +214,8 @@ class PreviewView(View):
         frame = frame_of(self._step(), unit)
         return str(frame) if frame is not None else self._target[1]
 
-    def _state(self, unit: int) -> str:
-        states = self.newest.states()
-        if not 0 <= unit < len(states):
-            return "unknown"
-        try:
-            return UnitState(states[unit]).word
-        except ValueError:
-            return "unknown"
-
     def _cell(self, unit: int) -> Cell:
-        key, state = self._key(unit), self._state(unit)
+        key, state = self._key(unit), self.newest.state(unit)
         image = self.loader.picture(key)
         text = "" if image is not None else self.loader.text(key) if state == "done" else state
         return Cell(self._number(unit), state, image, text)
@@ -269,8 +227,7 @@ class PreviewView(View):
             self.sheet.show_units(range(count))
         self.strip.show_units(tuple(self.newest.units))
         self.strip.setVisible(bool(self.newest.units) and self._mode == "frame")
-        self.sheet.viewport().update()
-        self.strip.viewport().update()
+        self.pages.repaint_sheets()
         self._want()
         self._show()
 
@@ -294,10 +251,8 @@ class PreviewView(View):
     def _came(self, key: Key) -> None:
         image = self.loader.picture(key)
         if image is not None and key[:2] == self._target:
-            self.strip.set_aspect(image.width() / max(1, image.height()))
-            self.sheet.set_aspect(image.width() / max(1, image.height()))
-        self.strip.viewport().update()
-        self.sheet.viewport().update()
+            self.pages.set_aspect(image.width() / max(1, image.height()))
+        self.pages.repaint_sheets()
         if not self.player.playing and (key == self._key(self._unit) or key == self._other_key()):
             self._show()
 
@@ -306,28 +261,24 @@ class PreviewView(View):
         if unit == self._unit:
             return
         self._unit = unit
-        self._details = None
-        self.strip.choose(unit)
-        self.sheet.choose(unit)
+        self.details.forget()
+        self.pages.choose(unit)
         self._want()
         self._show()
-        self._soon.start()
+        self.details.ask_soon()
 
     def _show(self) -> None:
-        image, text = self.picture(), self._message()
-        said = f"frame {self._number(self._unit)}, {self._state(self._unit)}" if self._unit >= 0 else text
+        text = self._message()
+        number, state = self._number(self._unit), self.newest.state(self._unit)
         self.canvas.comparing = self._mode == "wipe"
-        self.canvas.show_picture(image, text, said)
+        said = f"frame {number}, {state}" if self._unit >= 0 else text
+        self.canvas.show_picture(self.picture(), text, said)
         if self._mode == "wipe":
             other = self._other_key()
             behind = self.loader.picture(other) if other is not None else None
-            why = self.loader.text(other) if other is not None else self._no_other()
-            mine = self._key(self._unit)
-            names = tuple(
-                f"{self.against.name_of(key[0])} {self.against.number(key)}" if key is not None else ""
-                for key in (mine, other)
-            )
-            self.canvas.show_other(behind, "" if behind is not None else why, (names[0], names[1]))
+            why = self.loader.text(other) if other is not None else self.against.why_not(number)
+            names = self.against.names(self._key(self._unit), other)
+            self.canvas.show_other(behind, "" if behind is not None else why, names)
         self._foot()
 
     def picture(self) -> QImage | None:
@@ -336,71 +287,30 @@ class PreviewView(View):
 
     def files(self) -> tuple[str, ...]:
         """Paths of the finished files of the frame that is shown."""
-        return self._details.files if self._details is not None else ()
+        return self.details.row.files if self.details.row is not None else ()
 
     def _message(self) -> str:
         """What is said in place of a picture."""
         job, step = self._target
-        if not job:
-            return "Choose a job to see what it renders."
-        if not step:
-            return f"J{job} has no steps here yet."
         if self._unit < 0:
-            row = self._step()
-            if row is not None and not any(state == DONE for state in self.newest.states()):
-                return f"No frame of J{job}/{step} is done yet. Pictures appear here as frames are finished."
-            return "Looking for the newest frame …" if self.desk.client.live else "There is no connection."
-        state, text = self._state(self._unit), self.loader.text(self._key(self._unit))
-        name = self._number(self._unit)
-        if state not in ("done", "unknown") and text in ("…", NONE_YET):
-            return f"{name} is {state}: there is no picture yet."
-        if text == NONE_YET:
-            return f"{name} is done, but no picture of it was made."
-        if text == "…":
-            return "Loading …"
-        return text if text == "not connected" else f"The picture of {name} cannot be shown: {text}"
+            any_done = None if self._step() is None else DONE in self.newest.states()
+            return instead_of_picture(Shown(job, step, "", "", "", any_done, self.desk.client.live))
+        number, state = self._number(self._unit), self.newest.state(self._unit)
+        text = self.loader.text(self._key(self._unit))
+        return instead_of_picture(Shown(job, step, number, state, text, None, self.desk.client.live))
 
     # -- details --
 
     def _ask_details(self) -> None:
-        job, step = self._target
         row = self._step()
-        if not self.on or not step or self._unit < 0 or row is None or self.player.playing:
-            return
-        if self._asking:
-            self.desk.client.forget(self._asking)
-        unit = self._unit
-        self._asking = self.desk.client.ask(
-            FramesReq,
-            self,
-            lambda reply: self._details_are(unit, reply),
-            self._no_details,
-            reply=FramesReply,
-            address=address_of(job, step, frame_of(row, unit)),
-            limit=1,
-        )
-
-    def _details_are(self, unit: int, reply: FramesReply) -> None:
-        self._asking = 0
-        rows = [row for some in reply.steps.values() for row in some if row.unit == unit]
-        if rows and unit == self._unit:
-            self._details = rows[0]
-            self._foot()
-
-    def _no_details(self, error: OvercrankError) -> None:
-        self._asking = 0
+        if self.on and self._target[1] and self._unit >= 0 and row is not None and not self.player.playing:
+            self.details.ask(self._target[0], row, self._unit)
 
     def _foot(self) -> None:
         parts: list[str] = []
         if self._unit >= 0:
-            parts += [f"frame {self._number(self._unit)}", self._state(self._unit)]
-        details = self._details
-        if details is not None:
-            parts += [details.node] if details.node else []
-            parts += [duration_text(details.elapsed_s)] if details.elapsed_s is not None else []
-            if details.verified is not None:
-                parts.append("✓ verified" if details.verified else "✕ not verified")
-            parts += [details.warning] if details.warning else []
+            parts += [f"frame {self._number(self._unit)}", self.newest.state(self._unit)]
+        parts += said_of(self.details.row)
         if self._mode == "sheet" and self._target[1]:
             parts.append(plural(len(self.sheet.units), "frame"))
         image = self.picture()
@@ -416,7 +326,7 @@ class PreviewView(View):
         self._mode = mode if mode in self.head.modes else "frame"
         self.head.show_mode(self._mode)
         self.desk.settings.set(MODE, self._mode)
-        self._pages.setCurrentIndex(1 if self._mode == "sheet" else 0)
+        self.pages.show_sheet(self._mode == "sheet")
         if self._mode == "sheet":
             self.player.stop()
         if self.on:
@@ -452,14 +362,8 @@ class PreviewView(View):
     def _step_frame(self, by: int) -> None:
         """The next frame that has a picture, or the one before."""
         done = self.newest.done()
-        if not done:
-            return
-        if self._unit in done:
-            place = (done.index(self._unit) + by) % len(done)
-        else:
-            after = [n for n, unit in enumerate(done) if unit > self._unit]
-            place = (after[0] if after else 0) if by > 0 else (after[0] - 1 if after else len(done) - 1)
-        self._chosen(done[place])
+        if done:
+            self._chosen(step_from(done, self._unit, by))
 
     def _menu_at(self, place: QPoint) -> None:
         self.deeds.menu.popup(place)
@@ -471,7 +375,7 @@ class PreviewView(View):
 
     def _played(self, unit: int) -> None:
         self._unit = unit
-        self._details = None
+        self.details.forget()
         self.strip.choose(unit)
         self._want()
         self._show()
@@ -486,9 +390,7 @@ class PreviewView(View):
         self.head.show_playing(playing)
         if not playing and self.on:
             self._want()
-            self._soon.start()
-
-    # -- comparing --
+            self.details.ask_soon()
 
     # -- comparing --
 
@@ -504,12 +406,6 @@ class PreviewView(View):
 
     def _other_key(self) -> Key | None:
         return self.against.key(self._step(), self._unit) if self._mode == "wipe" else None
-
-    def _no_other(self) -> str:
-        other = self.against.other
-        if other is None:
-            return "There is no other version. Hold a frame (More) to compare others with it."
-        return f"J{other[0]} has no frame {self._number(self._unit)}."
 
     # -- what can be done --
 
@@ -547,30 +443,4 @@ class PreviewView(View):
 
     def _restyle(self) -> None:
         self.head.restyle()
-        for label in (self.foot, self.pace):
-            label.setFont(self.desk.theme.font(small=True))
-            paint_words(self.desk.theme, label, "dim")
-        self.canvas.update()
-        self.strip.viewport().update()
-        self.sheet.viewport().update()
-
-    # -- keys --
-
-    def event(self, event: QEvent) -> bool:
-        """Keeps this view's keys from becoming the window's."""
-        override = isinstance(event, QKeyEvent) and event.type() == QEvent.Type.ShortcutOverride
-        if override and isinstance(event, QKeyEvent) and _meant(event) is not None:
-            event.accept()
-            return True
-        return super().event(event)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        """This view's keys."""
-        action = _meant(event)
-        if action is None or not self.act(action):
-            super().keyPressEvent(event)
-
-
-def _meant(event: QKeyEvent) -> str | None:
-    keys = QKeySequence(event.keyCombination()).toString(QKeySequence.SequenceFormat.PortableText)
-    return _KEYS.get(keys)
+        self.pages.restyle()

@@ -12,7 +12,9 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QAbstractButton, QHBoxLayout, QLabel, QSizePolicy, QWidget
 
 from client_gui.actions.book import ActionBook
+from client_gui.actions.buttons import show_possible
 from client_gui.actions.context import ActionContext
+from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
 
 
@@ -68,10 +70,10 @@ class SelectionBar(QWidget):
         box.addWidget(self._words, 1)
         box.addWidget(self._hint)
         for action in likely:
-            button = actions.button(action, context, self)
+            button = actions.button(action, context, self, judged)
             self.buttons[action] = button
             box.addWidget(button)
-        theme.changed.connect(self._restyle)
+        when_seen(theme, self, self._restyle)
         self._restyle()
 
     def say(self, text: str) -> None:
@@ -87,10 +89,7 @@ class SelectionBar(QWidget):
         """What is possible may be another now."""
         why_not = self._actions.judge(self._judged())
         for action, button in self.buttons.items():
-            reason = why_not(action)
-            button.setEnabled(not reason)
-            button.setToolTip(f"Not possible: {reason}" if reason else self._actions.label(action))
-            button.setAccessibleDescription(button.toolTip())
+            show_possible(button, why_not(action), self._actions.label(action))
 
     def hold(self, count: int) -> None:
         """How many changes wait until somebody lets go."""

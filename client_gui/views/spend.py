@@ -31,13 +31,17 @@ from client_gui.desk import Desk
 from client_gui.models.spend_lines import PARTS, SpendModel
 from client_gui.settings import Setting
 from client_gui.store.table import MISSING
+from client_gui.style.lazily import when_seen
 from client_gui.views.base import View
-from client_gui.views.cards import Figure, Parts, words
+from client_gui.views.cards import Figure, Figures, Parts, words
+from client_gui.views.heads import SortHead
 from farm.model.errors import OvercrankError
 from farm.protocol.client import SpendLine, SpendReply, SpendReq, StatusReply, StatusReq
 from farm.sdk.words import money_text, price_text
 
 _EVERY_MS: Final = 5000
+#: Rows that are looked at for how wide their amounts are.
+_FITTED: Final = 500
 _BY: Final = {"job": "Jobs", "user": "Users", "project": "Projects", "site": "Sites", "node": "Nodes"}
 _CHOSEN: Final = Setting("spend/by", "job")
 
@@ -66,11 +70,8 @@ class SpendView(View):
             "waste": Figure(theme, "wasted"),
             "idle": Figure(theme, "idle"),
         }
-        line = QHBoxLayout()
-        for figure in self._figures.values():
-            line.addWidget(figure)
-        line.addStretch(1)
-        box.addLayout(line)
+        self._head = Figures(*self._figures.values())
+        box.addWidget(self._head)
         self._parts = Parts(theme)
         box.addWidget(self._parts)
         self._trouble = words("", theme=theme, token="bad")
@@ -94,6 +95,7 @@ class SpendView(View):
         chooser.addWidget(self._copy)
         box.addLayout(chooser)
         self.table = QTableView()
+        self.table.setHorizontalHeader(SortHead(self.table))
         self.table.setModel(self.model)
         self.table.setAccessibleName("Money")
         self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -111,7 +113,7 @@ class SpendView(View):
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self._ask)
         desk.client.stood.connect(self._stood)
-        desk.theme.changed.connect(self._restyle)
+        when_seen(desk.theme, self, self._restyle)
         self._restyle()
 
     # -- what is asked --
@@ -187,6 +189,8 @@ class SpendView(View):
         low, high, unknown = self.ahead()
         tip = f"{unknown} jobs of which nothing is known are not in it" if unknown else ""
         self._figures["ahead"].set(_range_text(low, high), tip)
+        self._head.fit()
+        self._fit()
         self._parts.set(
             [
                 (total.useful_nano, "good", "useful"),
@@ -256,6 +260,19 @@ class SpendView(View):
             return
         super().keyPressEvent(event)
 
+    def _fit(self) -> None:
+        """Gives amounts the room they take; a column only grows: none must jump while figures change."""
+        table, edge = self.table, self.desk.theme.em(0.8)
+        metrics = table.fontMetrics()
+        for column in range(1, self.model.columnCount()):
+            if column == PARTS:
+                continue
+            rows = range(min(self.model.rowCount(), _FITTED))
+            texts = (str(self.model.index(row, column).data() or "") for row in rows)
+            need = max((metrics.horizontalAdvance(text) + edge for text in texts), default=0)
+            if need > table.columnWidth(column):
+                table.setColumnWidth(column, need)
+
     def _restyle(self) -> None:
         theme = self.desk.theme
         self.table.verticalHeader().setDefaultSectionSize(theme.row_height())
@@ -264,7 +281,9 @@ class SpendView(View):
         head.setHighlightSections(False)
         for column in range(1, self.model.columnCount()):
             head.setSectionResizeMode(column, QHeaderView.ResizeMode.Interactive)
-            self.table.setColumnWidth(column, theme.em(8 if column == PARTS else 5.5))
+            wide = theme.em(7) if column == PARTS else head.sectionSizeHint(column)
+            self.table.setColumnWidth(column, wide)
+        self._fit()
         for figure in self._figures.values():
             figure.restyle()
         self._parts.update()

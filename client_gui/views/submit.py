@@ -7,54 +7,30 @@ opening, judging, drafts on disk and sending; all of them are in ``submit_parts`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import (
-    QDragEnterEvent,
-    QDropEvent,
-    QGuiApplication,
-    QHideEvent,
-    QIcon,
-    QKeySequence,
-    QShortcut,
-)
-from PySide6.QtWidgets import (
-    QFileDialog,
-    QHBoxLayout,
-    QMenu,
-    QStackedWidget,
-    QTabBar,
-    QToolButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QGuiApplication, QHideEvent, QKeySequence, QShortcut
+from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 
 from client_gui.desk import Desk
 from client_gui.store.activity import Level
-from client_gui.store.draft import Draft, Problem, Stage
-from client_gui.style.glyphs import state_icon
+from client_gui.store.draft import Draft, Problem
+from client_gui.style.lazily import when_seen
 from client_gui.views.base import View
-from client_gui.views.submit_parts.editors import below
 from client_gui.views.submit_parts.footer import Footer, State
 from client_gui.views.submit_parts.form import Form
-from client_gui.views.submit_parts.inputs import Opened, write_job_file
+from client_gui.views.submit_parts.inputs import Opened
 from client_gui.views.submit_parts.opener import Opener
 from client_gui.views.submit_parts.outbox import Outbox
 from client_gui.views.submit_parts.page import Page, sheet
+from client_gui.views.submit_parts.saving import Saving
+from client_gui.views.submit_parts.scenedesk import SceneDesk
+from client_gui.views.submit_parts.tabs import DraftTabs
 from client_gui.views.submit_parts.tasks import Tasks
-from client_gui.views.submit_parts.trial import Trial
-from farm.model.errors import Denied, OvercrankError
-from farm.model.roles import check_allowed
+from client_gui.views.submit_parts.topbar import SubmitBar
+from client_gui.views.submit_parts.trial import Trial, denied
 from farm.renderers.base import Renderer
-
-#: Whose glyph a draft has that is on its way.
-_LIKE: Final = {Stage.WAITING: "blocked", Stage.SENDING: "starting"}
-_STAGES: Final = {
-    Stage.DRAFT: "draft",
-    Stage.WAITING: "waits for the farm",
-    Stage.SENDING: "being sent",
-}
 
 
 class SubmitView(View):
@@ -62,6 +38,7 @@ class SubmitView(View):
 
     Attributes:
         outbox: The drafts, shared with other windows.
+        bar: New, open, again, save.
         tabs: One for each draft.
         footer: What stands against the draft, what it would take, and the button.
     """
@@ -75,10 +52,11 @@ class SubmitView(View):
         self._tasks = Tasks(2, self)
         self._trial = Trial(desk.client, self._tasks, self)
         self._opener = Opener(desk, self._tasks, self)
+        self._saving = Saving(desk.notices, self._tasks, self)
+        self._scenes = SceneDesk(desk.notices, self._tasks, self)
         self._renderers: dict[str, Renderer] = {}
         self._forms: dict[str, Form] = {}
         self._seen: dict[str, int] = {}
-        self._saved: dict[str, tuple[int, str]] = {}
         self._mine: set[str] = set()
         self._wanted: list[str] = []
         self._at_problem = -1
@@ -89,6 +67,9 @@ class SubmitView(View):
             (self._trial.changed, self._show_trial),
             (self._opener.opened, self._show_opened),
             (self._opener.busy, self._show_busy),
+            (self._saving.saved, self._show_state),
+            (self._scenes.changed, self._show_scenes),
+            (self._scenes.filled, self._filled),
             (self.outbox.came, self._came),
             (self.outbox.changed, self._changed_stage),
             (self.outbox.gone, self._gone),
@@ -96,9 +77,9 @@ class SubmitView(View):
             (desk.client.welcomed, self._farm_stood),
             (desk.client.stood, self._farm_stood),
             (desk.focus.job_changed, self._name_again),
-            (desk.theme.changed, self._restyle),
         ):
             signal.connect(slot)
+        when_seen(desk.theme, self, self._restyle)
         self._tasks.run(lambda stopped: _renderers(), self._take_renderers)
 
     # -- building --
@@ -108,30 +89,24 @@ class SubmitView(View):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(0)
-        bar = QHBoxLayout()
-        edge = theme.em(0.4)
-        bar.setContentsMargins(edge, edge, edge, edge)
-        bar.setSpacing(theme.em(0.3))
-        self._new = self._button("New ▾", "A job from nothing, by its renderer", self._show_new)
-        self._open = self._button("Open…", "A scene, a clip, pictures or a job file (Ctrl+O)", self.ask_files)
-        self._again = self._button("Again", "The job that is looked at, as a new one", self._again_job)
-        self._save = self._button("Save as…", "The draft as a job file (Ctrl+S)", self.ask_save)
-        for button in (self._new, self._open, self._again):
-            bar.addWidget(button)
-        bar.addStretch(1)
-        bar.addWidget(self._save)
-        column.addLayout(bar)
-        self.tabs = QTabBar(self)
-        self.tabs.setExpanding(False)
-        self.tabs.setElideMode(Qt.TextElideMode.ElideMiddle)
-        self.tabs.setUsesScrollButtons(True)
-        self.tabs.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.tabs.setAccessibleName("Drafts")
+        self.bar = SubmitBar(theme, self)
+        for wanted, slot in (
+            (self.bar.new_wanted, self._show_new),
+            (self.bar.open_wanted, self.ask_files),
+            (self.bar.again_wanted, self._again_job),
+            (self.bar.save_wanted, self.ask_save),
+            (self.bar.chosen, self.new),
+            (self.bar.reopened, self.reopen),
+        ):
+            wanted.connect(slot)
+        column.addWidget(self.bar)
+        self.tabs = DraftTabs(theme, self)
+        self.tabs.close_wanted.connect(self.outbox.close)
         self.tabs.currentChanged.connect(self._show_current)
         column.addWidget(self.tabs)
         self.stack = QStackedWidget(self)
         self.page = Page(theme, self)
-        self.page.new_wanted.connect(self._show_new)
+        self.page.new_wanted.connect(self._show_new_here)
         self.page.open_wanted.connect(self.ask_files)
         self.page.stop_wanted.connect(self._opener.stop)
         self.stack.addWidget(self.page)
@@ -161,16 +136,6 @@ class SubmitView(View):
         footer.forced.connect(self._force)
         return footer
 
-    def _button(self, words: str, tip: str, then: Any) -> QToolButton:
-        button = QToolButton(self)
-        button.setText(words)
-        button.setToolTip(tip)
-        button.setAccessibleName(words.rstrip(" ▾…"))
-        button.setAccessibleDescription(tip)
-        button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        button.clicked.connect(then)
-        return button
-
     def refresh(self) -> None:
         """Another window may have changed a draft, and files may be others."""
         for draft in self.outbox.drafts:
@@ -188,7 +153,7 @@ class SubmitView(View):
         for name in list(self._forms):
             self._drop_form(name)
         for draft in self.outbox.drafts:
-            self._name_tab(draft)
+            self.tabs.name(draft)
         self.setStyleSheet(sheet(self.desk.theme))
         old, self.footer = self.footer, self._make_footer()
         layout = self.layout()
@@ -256,19 +221,10 @@ class SubmitView(View):
         self._show_state()
 
     def _show_new(self) -> None:
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.setToolTipsVisible(True)
-        for name, renderer in self._renderers.items():
-            action = menu.addAction(name)
-            action.setToolTip(renderer.summary)
-            action.triggered.connect(lambda _checked=False, chosen=name: self.new(chosen))
-        if self.outbox.closed:
-            menu.addSection("Closed drafts")
-        for draft in reversed(self.outbox.closed):
-            action = menu.addAction(f"Reopen {draft.name}".replace("&", "&&"))
-            action.triggered.connect(lambda _checked=False, chosen=draft: self.reopen(chosen))
-        menu.popup(below(self._new))
+        self.bar.show_new(self._renderers, self.outbox.closed, self.bar.new)
+
+    def _show_new_here(self) -> None:
+        self.bar.show_new(self._renderers, self.outbox.closed, self.page.new)
 
     def reopen(self, draft: Draft) -> None:
         """Has a closed draft back."""
@@ -280,10 +236,7 @@ class SubmitView(View):
             self.open_job(self.desk.focus.job)
 
     def _name_again(self) -> None:
-        job = self.desk.focus.job
-        self._again.setText(f"J{job} again" if job else "Again")
-        self._again.setAccessibleName(self._again.text())
-        self._again.setEnabled(bool(job) and self.desk.client.live)
+        self.bar.name_again(self.desk.focus.job, self.desk.client.live)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
         """Files may be dropped."""
@@ -301,8 +254,7 @@ class SubmitView(View):
 
     def draft(self) -> Draft | None:
         """The draft that is shown."""
-        at = self.tabs.currentIndex()
-        return self._draft_of(self.tabs.tabData(at)) if at >= 0 else None
+        return self._draft_of(self.tabs.shown())
 
     def form(self) -> Form | None:
         """The form that is shown."""
@@ -312,41 +264,15 @@ class SubmitView(View):
     def _draft_of(self, name: Any) -> Draft | None:
         return next((one for one in self.outbox.drafts if one.id == name), None)
 
-    def _tab_of(self, draft: Draft) -> int:
-        return next((at for at in range(self.tabs.count()) if self.tabs.tabData(at) == draft.id), -1)
-
     def _came(self, draft: Draft) -> None:
-        if self._tab_of(draft) < 0:
-            at = self.tabs.addTab("")
-            self.tabs.setTabData(at, draft.id)
-            close = QToolButton(self.tabs)
-            close.setText("×")
-            close.setAutoRaise(True)
-            close.setToolTip("Close the draft (Ctrl+W)")
-            close.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-            close.clicked.connect(lambda: self.outbox.close(draft))
-            self.tabs.setTabButton(at, QTabBar.ButtonPosition.RightSide, close)
-            self._name_tab(draft)
-            if self.tabs.count() == 1:
-                self._show_current()
+        if self.tabs.add(draft) and self.tabs.count() == 1:
+            self._show_current()
         self._show_state()
 
     def _select(self, draft: Draft) -> None:
         self._came(draft)
-        self.tabs.setCurrentIndex(self._tab_of(draft))
+        self.tabs.setCurrentIndex(self.tabs.place(draft))
         self._show_current()
-
-    def _name_tab(self, draft: Draft) -> None:
-        at = self._tab_of(draft)
-        if at >= 0:
-            like = _LIKE.get(draft.stage)
-            self.tabs.setTabIcon(at, state_icon(self.desk.theme, like) if like else QIcon())
-            self.tabs.setTabText(at, draft.name.replace("&", "&&"))
-            self.tabs.setTabToolTip(at, f"{draft.origin or 'begun here'}: {_STAGES[draft.stage]}")
-            self.tabs.setAccessibleTabName(at, f"{draft.name}, {_STAGES[draft.stage]}")
-            close = self.tabs.tabButton(at, QTabBar.ButtonPosition.RightSide)
-            if close is not None:
-                close.setAccessibleName(f"Close the draft {draft.name}")
 
     def _close_current(self) -> None:
         draft = self.draft()
@@ -354,10 +280,8 @@ class SubmitView(View):
             self.outbox.close(draft)
 
     def _gone(self, draft: Draft) -> None:
-        at = self._tab_of(draft)
         self._drop_form(draft.id)
-        if at >= 0:
-            self.tabs.removeTab(at)
+        self.tabs.drop(draft)
         self._show_current()
 
     def _drop_form(self, name: str) -> None:
@@ -377,11 +301,15 @@ class SubmitView(View):
             return
         form = self._forms.get(draft.id)
         if form is None:
-            form = Form(draft, self._renderers, self.desk.theme, self.stack)
+            form = Form(
+                draft, self._renderers, self.desk.theme, self.stack, blender=bool(self._scenes.program)
+            )
             form.edited.connect(self._edited)
+            form.scene_wanted.connect(self._scene_wanted)
             self._forms[draft.id] = form
             self._seen[draft.id] = draft.revision
             self.stack.addWidget(form)
+        self._scenes.show(form)
         self.stack.setCurrentWidget(form)
         self._trial.begin(draft if self.on else None)
         self._show_state()
@@ -391,10 +319,32 @@ class SubmitView(View):
         if draft is None:
             return
         self._seen[draft.id] = draft.revision
+        self._at_problem = -1  # the next one is the one that is named below the form
         self._trial.edited()
-        self._name_tab(draft)
+        self.tabs.name(draft)
         self.outbox.keep(draft)
         self._show_state()
+
+    # -- what Blender says of a scene --
+
+    def _scene_wanted(self, step: int, on: bool) -> None:
+        draft = self.draft()
+        if draft is not None:
+            self._scenes.want(draft, step, on)
+
+    def _show_scenes(self) -> None:
+        for form in self._forms.values():
+            self._scenes.show(form)
+
+    def _filled(self, draft: Draft) -> None:
+        form = self._forms.get(draft.id)
+        if form is not None:
+            form.show_filled()
+            self._seen[draft.id] = draft.revision
+        self.outbox.keep(draft)
+        if draft is self.draft():
+            self._trial.edited()
+            self._show_state()
 
     # -- problems --
 
@@ -438,7 +388,7 @@ class SubmitView(View):
             self._show_state()
 
     def _changed_stage(self, draft: Draft) -> None:
-        self._name_tab(draft)
+        self.tabs.name(draft)
         if draft is self.draft():
             self._trial.refuse(draft.refusal if draft.editable else None)
             form = self.form()
@@ -462,7 +412,7 @@ class SubmitView(View):
         self._mine.discard(draft.id)
         for warning in warnings[:5]:
             self.desk.notices.say(f"J{job}: {warning}", Level.WARNING, about=f"J{job}")
-        self.desk.focus.set_job(job)
+        self.desk.focus.take_job(job)
         self.desk.focus.show("job")
 
     def _farm_stood(self) -> None:
@@ -482,12 +432,10 @@ class SubmitView(View):
         shown = draft is not None and bool(self._renderers)
         self.footer.setVisible(shown)
         self.tabs.setVisible(self.tabs.count() > 0)
-        self._save.setEnabled(shown)
-        self._new.setEnabled(bool(self._renderers))
+        self.bar.enable(new=bool(self._renderers), save=shown)
         if draft is None or not shown:
             self.page.show_idle(loading=not (self._renderers and self.outbox.loaded))
             return
-        saved = self._saved.get(draft.id, (-1, ""))
         self.footer.show_state(
             State(
                 draft=draft,
@@ -498,23 +446,13 @@ class SubmitView(View):
                 estimate=trial.estimate,
                 asking=trial.asking,
                 refusal=trial.refusal,
-                denied=self._denied(draft),
+                denied=denied(client, draft),
                 live=client.live,
                 farm=client.farm,
-                file=saved[1] if saved[0] == draft.revision else "",
+                file=self._saving.file_of(draft),
+                renderers=self._renderers,
             )
         )
-
-    def _denied(self, draft: Draft) -> str:
-        """Why this key may not send it, "" when it may."""
-        client, owner = self.desk.client, draft.document.get("user")
-        if client.role is None:
-            return ""
-        try:
-            check_allowed(client.role, "submit", user=client.user, owner=str(owner) if owner else client.user)
-        except Denied as error:
-            return str(error)
-        return ""
 
     # -- copying and saving --
 
@@ -525,33 +463,14 @@ class SubmitView(View):
     def ask_save(self) -> None:
         """Lets somebody choose where the job file goes."""
         draft = self.draft()
-        if draft is None:
-            return
-        dialog = QFileDialog(self, "Save as job file")
-        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
-        dialog.setDefaultSuffix("json")
-        dialog.setNameFilter("Job files (*.json)")
-        dialog.selectFile(f"{draft.name}.json")
-        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        dialog.fileSelected.connect(self.save_file)
-        dialog.open()
+        if draft is not None:
+            self._saving.ask(draft, self)
 
     def save_file(self, path: str) -> None:
         """Writes the draft as a job file, as it is."""
         draft = self.draft()
-        if draft is None:
-            return
-        document, name, revision = draft.as_json(), draft.id, draft.revision
-
-        def saved(_result: Any) -> None:
-            self._saved[name] = (revision, path)
-            self.desk.notices.say(f"saved {path}", Level.DONE)
-            self._show_state()
-
-        def failed(error: OvercrankError) -> None:
-            self.desk.notices.error(error, "save the job file")
-
-        self._tasks.run(lambda stopped: write_job_file(path, document), saved, failed)
+        if draft is not None:
+            self._saving.save(draft, path)
 
 
 def _renderers() -> dict[str, Renderer]:

@@ -25,16 +25,27 @@ from PySide6.QtCore import (
     QTimer,
     Signal,
 )
-from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QHideEvent, QKeyEvent, QMouseEvent
+from PySide6.QtGui import (
+    QContextMenuEvent,
+    QFocusEvent,
+    QHideEvent,
+    QKeyEvent,
+    QMouseEvent,
+    QPaintEvent,
+    QSinglePointEvent,
+)
 from PySide6.QtWidgets import QAbstractItemView, QApplication, QHeaderView, QMenu, QTableView, QWidget
 
 from client_gui.delegates.cells import CellDelegate
+from client_gui.delegates.rows import paint_rows
 from client_gui.models.order_model import OrderModel
 from client_gui.settings import Settings
 from client_gui.store.moves import StepKind
 from client_gui.store.order import Update
 from client_gui.store.selection import ScrollAnchor
+from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
+from client_gui.views.heads import SortHead
 from client_gui.views.tablecolumns import TableColumns
 
 Id = TypeVar("Id", bound=Hashable)
@@ -44,6 +55,8 @@ Index = QModelIndex | QPersistentModelIndex
 RESTORED_FROM: Final = 500
 #: How long somebody has to rest on a row, moving by keys, before others follow.
 _REST_MS: Final = 80
+_HOVERS: Final = frozenset({QEvent.Type.HoverEnter, QEvent.Type.HoverMove, QEvent.Type.MouseMove})
+_LEAVES: Final = frozenset({QEvent.Type.HoverLeave, QEvent.Type.Leave})
 _FLAG = QItemSelectionModel.SelectionFlag
 _WHOLE_ROWS: Final = _FLAG.ClearAndSelect | _FLAG.Rows
 
@@ -88,11 +101,13 @@ class FarmTable(QTableView):
         #: While an update is shown: what Qt does to its selection is nobody's wish.
         self._following = False
         self._scrolling = False
+        self._hovered = QPersistentModelIndex()
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
         self._rest.setInterval(_REST_MS)
         self._rest.timeout.connect(self._rested)
         self._dress()
+        self.setHorizontalHeader(SortHead(self))
         self.setModel(model)
         self.setItemDelegate(self.cells)
         self._dress_heads()
@@ -102,7 +117,7 @@ class FarmTable(QTableView):
         self.selectionModel().selectionChanged.connect(self._chosen)
         self.selectionModel().currentChanged.connect(self._current_moved)
         self.verticalScrollBar().valueChanged.connect(self._scrolled)
-        theme.changed.connect(self._restyle)
+        when_seen(theme, self, self._restyle)
 
     def _dress(self) -> None:
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -117,6 +132,8 @@ class FarmTable(QTableView):
         self.setTabKeyNavigation(False)
         self.setCornerButtonEnabled(False)
         self.setFrameShape(QTableView.Shape.NoFrame)
+        # With a style sheet Qt takes it for see-through, and scrolling would paint everything anew.
+        self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAutoScroll(True)
 
     def _dress_heads(self) -> None:
@@ -136,6 +153,30 @@ class FarmTable(QTableView):
         down.setDefaultSectionSize(self._theme.row_height())
         self._to_anchor()
         self.viewport().update()
+
+    # -- painting --
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        """Whole rows at once; Qt would do it cell by cell."""
+        paint_rows(self, self.cells, self.rows, event, self._hovered.row())
+
+    def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802
+        """Takes note of the row under the mouse."""
+        if event.type() in _HOVERS and isinstance(event, QSinglePointEvent):
+            self._hover(self.indexAt(event.position().toPoint()))
+        elif event.type() in _LEAVES:
+            self._hover(QModelIndex())
+        return super().viewportEvent(event)
+
+    def _hover(self, index: QModelIndex) -> None:
+        before = self._hovered.row()
+        if index.row() == before:
+            return
+        self._hovered = QPersistentModelIndex(index)
+        high, top = self.verticalHeader().defaultSectionSize(), self.verticalScrollBar().value()
+        for row in (before, index.row()):
+            if row >= 0:
+                self.viewport().update(0, row * high - top, self.viewport().width(), high)
 
     # -- what is selected --
 
@@ -346,6 +387,20 @@ class FarmTable(QTableView):
         self.let_go()
 
     # -- keys --
+
+    def moveCursor(  # noqa: N802
+        self, action: QAbstractItemView.CursorAction, modifiers: Qt.KeyboardModifier
+    ) -> QModelIndex:
+        """Home and End go to the first and last row: rows are what is chosen here, not cells."""
+        ends = {
+            QAbstractItemView.CursorAction.MoveHome: 0,
+            QAbstractItemView.CursorAction.MoveEnd: self.rows.rowCount() - 1,
+        }
+        row = ends.get(action)
+        if row is None or row < 0:
+            return super().moveCursor(action, modifiers)
+        now = self.currentIndex()
+        return self.rows.index(row, now.column() if now.isValid() else self.columns.first())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Enter opens, F2 edits, arrows move; letters belong to the actions."""

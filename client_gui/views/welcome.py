@@ -6,7 +6,7 @@ joined (``farm.sdk.connect``), found (``net.discover``) or started (``net.progra
 
 from __future__ import annotations
 
-from typing import TypeVar
+from functools import partial
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent, QResizeEvent
@@ -22,12 +22,14 @@ from PySide6.QtWidgets import (
 
 from client_gui.desk import Desk
 from client_gui.net.discover import Discovery
-from client_gui.net.programs import Demo, LocalFarm
+from client_gui.net.programs import Demo, LocalFarm, State
 from client_gui.net.troubles import Cure, trouble_of
+from client_gui.style.lazily import when_seen
 from client_gui.views.base import View
 from client_gui.views.welcome_parts.connect import ConnectCard
 from client_gui.views.welcome_parts.local import DemoCard, LocalCard
-from client_gui.views.welcome_parts.words import Words
+from client_gui.views.welcome_parts.words import Words, sentence
+from farm.config.places import farm_name
 
 #: Narrower than this, in heights of the font, the cards stand below each other.
 _NARROW_EM = 66
@@ -57,9 +59,11 @@ class WelcomeView(View):
         self.discovery = discovery or Discovery(self)
         self.discovery.setParent(self)
         # One for all windows: a second window must not start a second farm.
-        self.local = _shared(desk, LocalFarm)
-        self.demo = _shared(desk, Demo)
+        self.local = LocalFarm.of(desk.client)
+        self.demo = desk.client.findChild(Demo) or Demo(desk.client)
         self._chosen = ""
+        #: Farms of this machine that were started anew here, beside the one of the card.
+        self._others: list[LocalFarm] = []
         self._cure = Cure.NONE
         self.heading = Words(theme, bold=True, times=1.7)
         self.text = Words(theme)
@@ -78,7 +82,7 @@ class WelcomeView(View):
         self._build()
         desk.client.stood.connect(self._stood)
         self.discovery.changed.connect(self._stood)
-        theme.changed.connect(self._restyle)
+        when_seen(theme, self, self._restyle)
         self._restyle()
         self._stood()
 
@@ -93,6 +97,7 @@ class WelcomeView(View):
         """Looks no more."""
         super().hideEvent(event)
         self.discovery.stop()
+        self.connect_card.leave()
 
     # -- inside --
 
@@ -174,10 +179,26 @@ class WelcomeView(View):
                 self.desk.client.resync()
             case Cure.TOKEN:
                 self.connect_card.token.setFocus(Qt.FocusReason.OtherFocusReason)
+            case Cure.START:
+                self._start_again()
             case Cure.CHOOSE:
                 self.connect_card.farms.setFocus(Qt.FocusReason.OtherFocusReason)
             case _:
                 pass
+
+    def _start_again(self) -> None:
+        """Starts the farm of this machine that has ended; the page of the farm says when it serves."""
+        local = LocalFarm.of(self.desk.client, self._chosen or self.desk.client.farm or farm_name())
+        if local is not self.local and local not in self._others:
+            self._others.append(local)
+            local.serving.connect(self._served)
+            local.changed.connect(partial(self._other_changed, local))
+        local.restart()
+
+    def _other_changed(self, local: LocalFarm) -> None:
+        self.cure_button.setEnabled(local.state is State.IDLE)
+        if local.state is State.IDLE and local.trouble:
+            self.advice.say(sentence(local.trouble))
 
     def _served(self, farm: str) -> None:
         # Every window has this page; the one that is looked at takes it, or the only one.
@@ -187,12 +208,3 @@ class WelcomeView(View):
     def _choose(self, farm: str) -> None:
         self._chosen = farm
         self.connect_to.emit(farm)
-
-
-_Shared = TypeVar("_Shared", LocalFarm, Demo)
-
-
-def _shared(desk: Desk, kind: type[_Shared]) -> _Shared:
-    """The one of its kind, for all windows of this client."""
-    found = desk.client.findChild(kind)
-    return found if found is not None else kind(desk.client)

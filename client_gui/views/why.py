@@ -26,6 +26,7 @@ from client_gui.actions.cures import Cure, read_cure
 from client_gui.desk import Desk
 from client_gui.store.eta import left_text
 from client_gui.store.farmstore import FarmChange
+from client_gui.style.lazily import when_seen
 from client_gui.views.base import View
 from client_gui.views.cards import Card, words
 from farm.model.errors import OvercrankError
@@ -82,7 +83,7 @@ class WhyView(View):
         desk.focus.unit_changed.connect(partial(self._turn, "work"))
         desk.focus.node_changed.connect(partial(self._turn, "node"))
         desk.client.stood.connect(self._stood)
-        desk.theme.changed.connect(self._again)
+        when_seen(desk.theme, self, self._again)
         self._say("Select a job, a frame or a node to see why it waits.")
 
     # -- what is asked --

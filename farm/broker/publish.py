@@ -114,13 +114,27 @@ class Publisher:
         return bool(self._followers)
 
     def subscribe(
-        self, session: BrokerSession, request_id: int, topics: tuple[str, ...], now_us: int
+        self,
+        session: BrokerSession,
+        request_id: int,
+        topics: tuple[str, ...],
+        now_us: int,
+        state_of: tuple[str, ...] | None = None,
     ) -> None:
         """Sends the snapshot and remembers the client.
+
+        Args:
+            session: Whose.
+            request_id: Of the request.
+            topics: What it follows from now on.
+            now_us: The time.
+            state_of: Topics the snapshot is to tell of, None = all: opening a job of a large farm must not
+                cost its whole list.  All are told of when the others were not followed before.
 
         Raises:
             CallError: A topic does not exist.
         """
+        before = self._followers.get(session.routing_id)
         job_units: set[int] = set()
         for topic in topics:
             if topic.startswith("job:"):
@@ -133,16 +147,44 @@ class Publisher:
         if not self._followers:
             self._node_of = {attempt.id: attempt.node.id for attempt in self._farm.attempts.values()}
         self._followers[session.routing_id] = follower
-        self._snapshot(follower, request_id, now_us)
+        if state_of is None or before is None or not self._goes_on(before, follower, topics, state_of):
+            self._snapshot(follower, request_id, now_us)
+            return
+        told = _Follower(session, {job for job in job_units if job not in before.job_units})
+        told.jobs_topic, told.nodes_topic = "jobs" in state_of, "nodes" in state_of
+        self._snapshot(told, request_id, now_us)
+
+    def _goes_on(
+        self, before: _Follower, follower: _Follower, topics: tuple[str, ...], state_of: tuple[str, ...]
+    ) -> bool:
+        """Whether deltas of what a client followed before may go on; it takes over what it was not told yet."""
+        kept = set(topics).difference(state_of)
+        jobs = {job for job in follower.job_units if job in before.job_units}
+        if (
+            before.resync
+            or ("jobs" in kept and not before.jobs_topic)
+            or ("nodes" in kept and not before.nodes_topic)
+            or len(follower.job_units) - len(jobs) != sum(one.startswith("job:") for one in state_of)
+        ):
+            return False
+        steps = self._farm.steps
+        follower.units = {
+            (step, unit): None
+            for step, unit in before.units
+            if step in steps and steps[step].job.id in follower.job_units
+        }
+        return True
 
     def _snapshot(self, follower: _Follower, request_id: int, now_us: int) -> None:
         session = follower.session
         session.delta += 1
-        jobs = [
-            job
-            for job in self._farm.jobs.values()
-            if (follower.jobs_topic and not job.archived) or job.id in follower.job_units
-        ]
+        every = self._farm.jobs
+        chosen = (
+            (job for job in every.values() if not job.archived or job.id in follower.job_units)
+            if follower.jobs_topic
+            else (every[number] for number in sorted(follower.job_units) if number in every)
+        )
+        jobs = list(chosen)
         maps = {
             step.address: bytes(step.state)
             for job in jobs

@@ -263,7 +263,7 @@ def _status(s: BrokerState, request: StatusReq) -> StatusReply:
         for name, count in zip(_UNIT_WORDS, job.counts(), strict=True):
             units[name] += count
     nodes: dict[str, int] = {}
-    spend = burn = 0
+    spend = burn = cores = cores_used = gpus = gpus_used = 0
     alerts = list(s.keydesk.alerts)
     if state.due.rollout is not None:
         alerts.append(state.due.rollout.words())
@@ -275,6 +275,12 @@ def _status(s: BrokerState, request: StatusReq) -> StatusReply:
         spend += meter.projected(node, s.now_us)[0]
         if node.meter_on:
             burn += node.meter_rate
+        if node.state in (NodeState.ONLINE, NodeState.SUSPECT):
+            facts = node.facts
+            cores += facts.total.cores
+            cores_used += facts.total.cores - node.cores_free
+            gpus += len(facts.gpus)
+            gpus_used += len(facts.gpus) - len(node.gpus_free)
         if not node.enabled:
             alerts.append(f"{node.name} is drained: {node.reason}")
         elif node.state in (NodeState.LOST, NodeState.SUSPECT):
@@ -291,4 +297,8 @@ def _status(s: BrokerState, request: StatusReq) -> StatusReply:
         spend_nano=spend,
         burn_nano_h=burn,
         alerts=tuple(alerts + s.alerts),
+        cores=cores,
+        cores_used=cores_used,
+        gpus=gpus,
+        gpus_used=gpus_used,
     )

@@ -339,7 +339,7 @@ class Routes:
         try:
             if isinstance(request, SubscribeReq):
                 check_allowed(role, "jobs", user=user, owner="")
-                s.publisher.subscribe(session, request.id, request.topics, s.now_us)
+                s.publisher.subscribe(session, request.id, request.topics, s.now_us, request.state_of)
                 return
             reply: object = queries.answer(s, request, role, user)
         except StorageError:

@@ -22,6 +22,9 @@ _LOOKS = ("dark", "light", "contrast", "system")
 def _setup(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--job", metavar="J12", help="open this job")
     parser.add_argument("--submit", metavar="FILE", help="open the form to submit with this file")
+    parser.add_argument(
+        "--new", action="store_true", help="open another client, also when one is open already"
+    )
     parser.add_argument("--look", choices=_LOOKS, help="how it looks this time (default: as chosen before)")
     parser.add_argument(
         "--safe", action="store_true", help="pass over the arrangement of windows that was remembered"
@@ -62,6 +65,7 @@ def _gui(arguments: argparse.Namespace, console: Console) -> int:
             look=arguments.look or "",
             job=job,
             submit=submit,
+            new=arguments.new,
             screenshot=Path(arguments.screenshot) if arguments.screenshot else None,
             scenario=Path(arguments.scenario) if arguments.scenario else None,
         )
@@ -76,6 +80,7 @@ COMMANDS = {
             "farm gui                     the farm joined last, else this machine's",
             "farm gui --farm west --job J12",
             "farm gui --submit shot010.blend",
+            "farm gui --new               beside the one that is open already",
             "farm gui --safe              when a window does not open as it should",
         ),
     )

@@ -47,14 +47,21 @@ def _why(arguments: argparse.Namespace, console: Console) -> int:
     else:
         words = [cause.what for row in reply.rows for cause in row.causes]
         told = any(job.reason in one or (one and one in job.reason) for one in words)
-        console.line(
-            f"J{job.job} {job.name} is {job.state}" + (f": {job.reason}" if job.reason and not told else "")
-        )
+        console.line(f"J{job.job} {job.name} {_stands(job.state, '' if told else job.reason)}")
         for row in reply.rows:
             _show_row(console, row)
         if reply.more:
             console.line("(only the first frames were looked at; name fewer to see others)")
     return 0
+
+
+def _stands(state: str, reason: str) -> str:
+    """A job's state and its reason, without the word of the state twice."""
+    if reason.startswith(f"{state} by "):
+        return f"is {reason}"
+    if reason.startswith(f"{state} itself"):
+        return reason
+    return f"is {state}" + (f": {reason}" if reason else "")
 
 
 def _document(arguments: argparse.Namespace, reply: WhyReply, job: Any) -> dict[str, Any]:

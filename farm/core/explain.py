@@ -269,7 +269,13 @@ def _paused(step: Step) -> tuple[str, str]:
         )
     by = {"farm": "the job paused itself", "scout": "the job waits for approval"}
     words = by.get(job.paused_by, f"the job is paused by {job.paused_by or 'nobody'}")
-    return (f"{words}: {job.reason}" if job.reason else words, f"farm resume J{job.id}")
+    reason = job.reason
+    # Without somebody's own words the reason says who paused it, which is said already.
+    if job.paused_by == "farm" and reason.startswith("paused itself"):
+        return f"the job {reason}", f"farm resume J{job.id}"
+    if reason == f"paused by {job.paused_by}":
+        reason = ""
+    return (f"{words}: {reason}" if reason else words, f"farm resume J{job.id}")
 
 
 def _parked(step: Step, unit: int, now_us: int) -> tuple[str, str]:

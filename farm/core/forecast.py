@@ -16,7 +16,7 @@ import msgspec
 
 from farm.core import meter, pace
 from farm.core.chunks import slots_on
-from farm.core.likeness import pace_like, step_like
+from farm.core.likeness import Likeness
 from farm.core.match import refusal
 from farm.core.state import Job, Shape, Step
 from farm.model.resources import Resources, dominant_share_ppm
@@ -98,6 +98,14 @@ class Outlook:
         self._now_us = now_us
         self._crews: dict[int, _Crew] = {}
         self._work: dict[int, float] | None = None
+        self._likeness: Likeness | None = None
+
+    @property
+    def _like(self) -> Likeness:
+        """Measured steps, for those that are not."""
+        if self._likeness is None:
+            self._likeness = Likeness(self._farm)
+        return self._likeness
 
     # -- submitted jobs --
 
@@ -126,7 +134,7 @@ class Outlook:
         return self._sum(parts, tuple(unknown), before, share, spent, wasted, held=held)
 
     def _part(self, step: Step) -> _Part | None:
-        like, doubt = (step.pace, 0.0) if pace.known(step) else pace_like(self._farm, step)
+        like, doubt = (step.pace, 0.0) if pace.known(step) else self._like.pace(step)
         if like is None:
             return None
         waiting, running_us, unmeasured = 0.0, 0.0, 0.0
@@ -219,7 +227,7 @@ class Outlook:
         count = step.counts[_QUEUED] + step.counts[_RUNNING]
         if not count:
             return 0.0
-        like = step.pace if pace.known(step) else pace_like(self._farm, step)[0]
+        like = step.pace if pace.known(step) else self._like.pace(step)[0]
         if like is None:
             return 0.0
         mean_us = like.mean_us()
@@ -283,7 +291,7 @@ class Outlook:
         unknown: list[str] = []
         job = Job(0, spec, b"", self._now_us)
         for index, asked in enumerate(spec.steps):
-            model = step_like(self._farm, spec.user, asked)
+            model = self._like.step(spec.user, asked)
             if model is None:
                 unknown.append(asked.name)
                 continue

@@ -7,6 +7,7 @@ cost a node hours.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from farm.core import pace
@@ -22,28 +23,37 @@ _LIKE_SCENE, _LIKE_USER = 0.25, 0.8
 _STEPS_LOOKED_AT = 5_000
 
 
-def pace_like(farm: Farm, step: Step) -> tuple[Pace | None, float]:
-    """What was measured of the step most like this one, and how much doubt remains."""
-    found = step_like(farm, step.job.user, step.spec, step)
-    return (found[0].pace, found[1]) if found is not None else (None, 0.0)
+class Likeness:
+    """Measured steps by what makes others like them, as of one moment.
 
+    A farm of ten thousand waiting jobs asks ten thousand times: the steps are gone through once.
+    """
 
-def step_like(farm: Farm, user: str, spec: StepSpec, step: Step | None = None) -> tuple[Step, float] | None:
-    """The newest measured step like ``spec`` (not ``step`` itself), and how much doubt remains."""
-    paths = _paths(spec)
-    second: Step | None = None
-    for looked_at, other in enumerate(reversed(farm.steps.values())):
-        if looked_at >= _STEPS_LOOKED_AT:
-            break
-        if other is step or other.spec.renderer != spec.renderer or other.spec.kind != spec.kind:
-            continue
-        if not pace.known(other):
-            continue
-        if paths and _paths(other.spec) == paths:
-            return other, _LIKE_SCENE
-        if second is None and other.job.user == user:
-            second = other
-    return (second, _LIKE_USER) if second is not None else None
+    __slots__ = ("_scenes", "_users")
+
+    def __init__(self, farm: Farm) -> None:
+        self._scenes: dict[tuple[object, ...], Step] = {}
+        self._users: dict[tuple[object, ...], Step] = {}
+        for other in islice(reversed(farm.steps.values()), _STEPS_LOOKED_AT):
+            if not pace.known(other):
+                continue
+            kind = (other.spec.renderer, other.spec.kind)
+            if paths := _paths(other.spec):
+                self._scenes.setdefault((kind, paths), other)
+            self._users.setdefault((kind, other.job.user), other)
+
+    def pace(self, step: Step) -> tuple[Pace | None, float]:
+        """What was measured of the step most like this unmeasured one, and how much doubt remains."""
+        found = self.step(step.job.user, step.spec)
+        return (found[0].pace, found[1]) if found is not None else (None, 0.0)
+
+    def step(self, user: str, spec: StepSpec) -> tuple[Step, float] | None:
+        """The newest measured step like ``spec``, and how much doubt remains."""
+        kind, paths = (spec.renderer, spec.kind), _paths(spec)
+        if paths and (found := self._scenes.get((kind, paths))) is not None:
+            return found, _LIKE_SCENE
+        found = self._users.get((kind, user))
+        return (found, _LIKE_USER) if found is not None else None
 
 
 def _paths(spec: StepSpec) -> tuple[str, ...]:

@@ -325,7 +325,8 @@ def _pause_if_many_failed(farm: Farm, step: Step, now_us: int, out: Outcome) -> 
     share = (own and rule.pause_share) or PAUSE_SHARE
     if failed >= least and failed >= share * units:
         of = f"of {step.spec.name} " if own else ""
-        pause_job(farm, job, f"paused itself: {failed} of {units} frames {of}have failed", now_us, out)
+        # What runs goes on and may fail too: the figure is of that moment and says so.
+        pause_job(farm, job, f"paused itself when {failed} of {units} frames {of}had failed", now_us, out)
 
 
 def _own_pause(step: Step) -> bool:

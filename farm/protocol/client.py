@@ -239,10 +239,17 @@ class KeysReq(Request, frozen=True, kw_only=True, tag="keys"):
     ttl_s: float = 900.0
 
 
-class SubscribeReq(Request, frozen=True, kw_only=True, tag="subscribe"):
-    """Follow topics: ``jobs``, ``nodes``, ``job:12``.  Replaces the session's earlier topics."""
+class SubscribeReq(Request, frozen=True, kw_only=True, omit_defaults=True, tag="subscribe"):
+    """Follow topics: ``jobs``, ``nodes``, ``job:12``.  Replaces the session's earlier topics.
+
+    Attributes:
+        topics: All that is followed from now on.
+        state_of: Those of them the snapshot is to tell of; of the others, which this session followed before,
+            the client has the state and goes on with deltas.  None = all of them.
+    """
 
     topics: tuple[str, ...]
+    state_of: tuple[str, ...] | None = None
 
 
 class ShutdownReq(Request, frozen=True, kw_only=True, tag="shutdown"):
@@ -399,7 +406,11 @@ class SpendReply(msgspec.Struct, frozen=True, kw_only=True, tag="spend-is"):
 
 
 class StatusReply(msgspec.Struct, frozen=True, kw_only=True, tag="status-is"):
-    """The farm at a glance."""
+    """The farm at a glance.
+
+    Attributes:
+        cores, cores_used, gpus, gpus_used: Of nodes in service; 0 where the broker does not tell.
+    """
 
     id: int
     farm_name: str
@@ -412,6 +423,10 @@ class StatusReply(msgspec.Struct, frozen=True, kw_only=True, tag="status-is"):
     spend_nano: int
     burn_nano_h: int
     alerts: tuple[str, ...] = ()
+    cores: int = 0
+    cores_used: int = 0
+    gpus: int = 0
+    gpus_used: int = 0
 
 
 class SeriesReply(msgspec.Struct, frozen=True, kw_only=True, tag="series-is"):

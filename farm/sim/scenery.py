@@ -7,6 +7,7 @@ What belongs here: drawing all of that, the same for the same seed and frame.  W
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import Any, Final
 
 from farm.model.nodes import GpuInfo, GpuLoad
@@ -14,6 +15,8 @@ from farm.model.nodes import GpuInfo, GpuLoad
 #: Size of a preview in pixels.
 WIDTH: Final = 480
 HEIGHT: Final = 270
+#: How far down the ground begins.
+_GROUND: Final = 0.78
 #: What a process has in memory that asked for nothing.
 _SMALL_MIB: Final = 1500
 _ERRORS: Final = (
@@ -91,6 +94,21 @@ def log_failed(frame: int, reason: str, stamp: str, *what: object) -> str:
     )
 
 
+@lru_cache(maxsize=16)
+def _room(hue: int) -> Any:
+    """What stands still in the pictures of a step; drawing it is most of the work."""
+    import cv2
+    import numpy as np
+
+    fade = np.linspace(0.15, 0.8, HEIGHT)[:, None] * np.linspace(1.0, 0.6, WIDTH)[None, :]
+    hsv = np.empty((HEIGHT, WIDTH, 3), np.uint8)
+    hsv[..., 0], hsv[..., 1], hsv[..., 2] = hue, 110, (255 * fade).astype(np.uint8)
+    image: Any = cv2.cvtColor(hsv, cv2.COLOR_HSV2BGR)
+    ground = int(HEIGHT * _GROUND)
+    image[ground:] = image[ground:] // 2
+    return image
+
+
 def picture(job: int, step: str, frame: int, part: float, no: int) -> bytes:
     """A preview (JPEG) of a frame: of one step all are alike, and frames in a row move.
 
@@ -102,13 +120,8 @@ def picture(job: int, step: str, frame: int, part: float, no: int) -> bytes:
     import cv2
     import numpy as np
 
-    hue = int(180 * chance("hue", job, step))
-    fade = np.linspace(0.15, 0.8, HEIGHT)[:, None] * np.linspace(1.0, 0.6, WIDTH)[None, :]
-    hsv = np.empty((HEIGHT, WIDTH, 3), np.uint8)
-    hsv[..., 0], hsv[..., 1], hsv[..., 2] = hue, 110, (255 * fade).astype(np.uint8)
-    image: Any = cv2.cvtColor(hsv, cv2.COLOR_HSV2BGR)
-    ground = int(HEIGHT * 0.78)
-    image[ground:] = image[ground:] // 2
+    image: Any = _room(int(180 * chance("hue", job, step))).copy()
+    ground = int(HEIGHT * _GROUND)
     radius = HEIGHT // 7
     x = int(radius + part * (WIDTH - 2 * radius))
     y = int(ground - radius - abs(np.sin(part * 9.0)) * HEIGHT * 0.4)

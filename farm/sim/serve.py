@@ -57,7 +57,7 @@ _FOREIGN_S = 10.0
 _AGAIN_S = 2.0
 #: Attempts that get a log and pieces of logs, and frames that get a preview, a second: a large farm must not
 #: be slowed by them.
-_LOGS_S, _PREVIEWS_S = 40.0, 5.0
+_LOGS_S, PREVIEWS_S = 40.0, 60.0
 #: Longest time between two looks at what the bulk socket answered, seconds.
 _BULK_LOOK_S = 0.25
 _RENDER, _COPY = AttemptKind.RENDER.value, AttemptKind.COPY.value
@@ -418,6 +418,11 @@ class _Agent:
             self._say(encode(ByeMsg("the simulation ends")))
 
 
+def previews_allowance() -> scenery.Allowance:
+    """How many frames get a preview."""
+    return scenery.Allowance(PREVIEWS_S, 4 * PREVIEWS_S)
+
+
 class _Show:
     """The running farm: agents, what is due, and the clock."""
 
@@ -429,7 +434,7 @@ class _Show:
         self.bulk = bulk
         self.logs = scenery.Allowance(_LOGS_S, 4 * _LOGS_S)
         self.pieces = scenery.Allowance(_LOGS_S, 4 * _LOGS_S)
-        self.previews = scenery.Allowance(_PREVIEWS_S, 4 * _PREVIEWS_S)
+        self.previews = previews_allowance()
         self.speed = speed
         self.seed = seed
         self.frame_failure = scenario.faults.frame_failure

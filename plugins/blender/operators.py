@@ -70,8 +70,19 @@ class _Operator(bpy.types.Operator):
 
     @classmethod
     def poll(cls, context):
-        """Not while one is on its way."""
-        return tray.TRAY.submission is None and context.scene is not None
+        """Not while one is on its way; Blender 3.0 and later can say why not."""
+        why = ""
+        if context.scene is None:
+            why = "there is no scene to submit"
+        elif tray.TRAY.submission is not None:
+            why = (
+                # Blender cuts what scripts are told after 200 bytes.
+                "a check or submission is still on its way (a script waits for it with wait=True): %s"
+                % tray.busy()
+            )
+        if why and hasattr(cls, "poll_message_set"):
+            cls.poll_message_set(why)
+        return not why
 
     def _tell(self):
         """Reports the answer of an operator that waited."""

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from PySide6.QtCore import Qt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QKeySequence
 from PySide6.QtWidgets import QApplication, QLineEdit, QListView, QPushButton, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
@@ -18,16 +20,18 @@ from pytestqt.qtbot import QtBot
 from client_gui.actions.confirm import ConfirmSheet
 from client_gui.actions.context import ActionContext, UnitsOf
 from client_gui.actions.doing import AT_ONCE, TIMEOUT_S
+from client_gui.actions.kinds import JUDGED_ALL
 from client_gui.actions.pending import LOOKS_US, SETTLES_US
 from client_gui.actions.prompts import FieldSheet, PrioritySheet
-from client_gui.actions.records import BY_ID, RECORDS, Record, Value
+from client_gui.actions.records import BY_ID, RECORDS, Record, Scope, Value
+from client_gui.desk import Focus
 from client_gui.net.port import Answer, Ask, Resync, Standing, Welcomed
 from client_gui.store.activity import Level
 from client_gui.store.farmstore import Link
 from farm.core.invariants import digest
 from farm.model.errors import CallError, FarmUnreachable, IllegalMove
 from farm.model.jobs import AfterSpec
-from farm.model.states import UnitState
+from farm.model.states import UnitState, shown_state
 from farm.protocol.client import ActReply, ActReq, NodeActReq
 from farm.protocol.common import WelcomeMsg
 from tests.support.core_rig import Rig as CoreRig
@@ -478,6 +482,35 @@ def test_keys_that_were_changed_count_at_once_and_are_remembered(
     assert again.keymap.keys("pause-toggle") == ("Ctrl+P",)
 
 
+def test_keys_that_were_changed_in_one_window_are_heard_in_the_others(qtbot: QtBot, rig: Rig) -> None:
+    from client_gui.actions.book import ActionBook
+
+    rig.client.look("test", jobs=True)
+    rig.snapshot((job_row(1),))
+    stages = [Stage(), Stage()]
+    books = [
+        ActionBook(rig.client, Focus(rig.client), rig.notices, rig.settings, rig.client, shared=rig.actions)
+        for _ in stages
+    ]
+    for one, book in zip(stages, books, strict=True):
+        qtbot.addWidget(one)
+        one.context = ActionContext("jobs", jobs=(1,))
+        book.watch(one)
+    books[0].set_keys("pause-toggle", ["Ctrl+Alt+P"])
+    with qtbot.waitActive(stages[1]):
+        stages[1].show()
+        stages[1].activateWindow()
+    stages[1].list.setFocus()
+    _press(qtbot, stages[1].list, "P")
+    assert not _asked(rig)
+    _press(qtbot, stages[1].list, "Ctrl+Alt+P")
+    assert len(_asked(rig)) == 1
+    menu = books[1].menu(stages[1].context, stages[1])
+    (entry,) = [one for one in menu.actions() if one.objectName() == "pause-toggle"]
+    assert "Ctrl+Alt+P" in entry.text().replace(" ", "")
+    menu.deleteLater()
+
+
 # -- many at once, back again ----------------------------------------------------------------------------
 
 
@@ -661,6 +694,154 @@ def test_another_farm_is_not_undone_into(rig: Rig) -> None:
     rig.give(Welcomed(welcome, "farm-B", "10.0.0.9:7460", "other"), Standing(Link.LIVE))
     assert rig.actions.offer is None
     assert rig.actions.pending("jobs", 1, "state") is None
+    told = [notice.undo for notice in rig.notices.activity if notice.undo]
+    rig.snapshot((job_row(1),))
+    rig.actions.run("pause", ActionContext("jobs", jobs=(1,)))
+    rig.settle()
+    sent = len(_asked(rig))
+    rig.actions.take_back(told[0])
+    rig.settle()
+    assert len(_asked(rig)) == sent, "what a toast of before offers is not what was done here"
+    assert rig.actions.offer is not None
+
+
+def _move(rig: Rig) -> None:
+    welcome = WelcomeMsg(version=1, session=2, farm_name="farm-B", software="0.1.0", role="admin", user="ana")
+    rig.give(Welcomed(welcome, "farm-B", "10.0.0.9:7460", "other"), Standing(Link.LIVE))
+    rig.snapshot(tuple(job_row(n) for n in range(1, 601)))
+
+
+def test_a_question_about_another_farm_s_job_is_not_answered_into_this_one(stage: Stage, rig: Rig) -> None:
+    rig.client.look("test", jobs=True)
+    rig.snapshot((job_row(1),))
+    rig.actions.run("cancel", ActionContext("jobs", jobs=(1,)))
+    (sheet,) = [one for one in stage.findChildren(ConfirmSheet) if one.isVisible()]
+    _move(rig)
+    assert not sheet.isVisible()
+    assert not _asked(rig)
+
+
+# -- very many -------------------------------------------------------------------------------------------
+
+MANY = 600
+
+
+def test_very_many_are_worked_out_in_slices_and_sent_in_order(qtbot: QtBot, rig: Rig) -> None:
+    rig.client.look("test", jobs=True)
+    rig.snapshot(tuple(job_row(n) for n in range(1, MANY + 1)))
+    rig.port.answers[ActReq] = lambda request: ActReply(id=request.id, changed=1)
+    everything = ActionContext("jobs", jobs=tuple(range(1, MANY + 1)))
+    rig.actions.run("pause", everything)
+    assert not _asked(rig), "the window has its turn first"
+
+    def over() -> bool:
+        rig.settle()
+        return len(_asked(rig)) >= MANY and not rig.actions.doer.busy
+
+    qtbot.waitUntil(over)
+    assert [one.address for one in rig.port.asked(ActReq)] == [f"J{n}" for n in range(1, MANY + 1)]
+    assert list(rig.notices.activity)[-1].text == f"Paused {MANY} jobs"
+    rig.actions.take_back()
+    qtbot.waitUntil(lambda: over() and len(_asked(rig)) == 2 * MANY)
+    assert {one.action for one in rig.port.asked(ActReq)[MANY:]} == {"resume"}
+
+
+def test_what_is_being_worked_out_is_forgotten_with_its_farm(qtbot: QtBot, rig: Rig) -> None:
+    rig.client.look("test", jobs=True)
+    rig.snapshot(tuple(job_row(n) for n in range(1, MANY + 1)))
+    rig.actions.run("pause", ActionContext("jobs", jobs=tuple(range(1, MANY + 1))))
+    _move(rig)
+    done: list[int] = []
+    rig.actions.run("pause", ActionContext("jobs", jobs=(7,)))
+    QTimer.singleShot(20, lambda: done.append(1))
+    qtbot.waitUntil(lambda: bool(done))
+    assert [one.address for one in rig.port.asked(ActReq)] == ["J7"]
+
+
+_KINDS = st.builds(
+    dict,
+    user=st.sampled_from(["ana", "bo", ""]),
+    archived=st.booleans(),
+    priority=st.sampled_from([0, 3, 50, 60, 61, 100]),
+    counts=st.tuples(*(st.integers(0, 2) for _ in UnitState)).filter(any),
+    paused=st.booleans(),
+    told=st.booleans(),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(kinds=st.lists(_KINDS, min_size=1, max_size=8), role=st.sampled_from(["artist", "wrangler"]))
+def test_one_of_each_kind_says_what_all_of_them_say(kinds: list[dict[str, Any]], role: str) -> None:
+    rows = []
+    for number in range(1, JUDGED_ALL + 15):
+        kind = kinds[number % len(kinds)]
+        counts = kind["counts"]
+        state = shown_state(list(counts), paused=kind["paused"]).value
+        one = step_row(counts=counts, units=sum(counts), state=state)
+        rows.append(
+            job_row(
+                number,
+                user=kind["user"],
+                archived=kind["archived"],
+                priority=kind["priority"],
+                state=state,
+                units=sum(counts),
+                done=counts[UnitState.DONE],
+                failed=counts[UnitState.FAILED],
+                running=counts[UnitState.RUNNING],
+                steps=(one,) if kind["told"] else (),
+            )
+        )
+    rig = Rig(role, "ana")
+    try:
+        rig.client.look("test", jobs=True)
+        rig.snapshot(tuple(rows))
+        everything = ActionContext("jobs", jobs=(*(row.job for row in rows), 9999))
+        assert len(rig.actions.sample(everything).jobs) <= len(kinds) + 1
+        judged = rig.actions.judge(everything)
+        for record in RECORDS:
+            if Scope.JOBS not in record.scopes:
+                continue
+            alone = [
+                rig.actions.why_not(record.id, ActionContext("jobs", jobs=(n,))) for n in everything.jobs
+            ]
+            expected = "" if "" in alone else alone[0]
+            if record.id == "resubmit":
+                expected = "works on one job at a time"
+            assert judged(record.id) == expected, record.id
+    finally:
+        rig.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(
+        st.builds(
+            dict,
+            state=st.sampled_from(["online", "lost", "offline", "newer"]),
+            enabled=st.booleans(),
+            disabled=st.booleans(),
+            running=st.sampled_from([(), ("J1/beauty/1",)]),
+            software=st.sampled_from(["0.1.0", "0.0.9"]),
+            update=st.sampled_from(["", "waiting", "failed"]),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_one_node_of_each_kind_says_what_all_of_them_say(kinds: list[dict[str, Any]]) -> None:
+    rig = Rig("admin", "root")
+    try:
+        rig.client.look("test", nodes=True)
+        numbers = tuple(range(1, JUDGED_ALL + 9))
+        rig.snapshot((), tuple(node_row(n, **kinds[n % len(kinds)]) for n in numbers))
+        judged = rig.actions.judge(ActionContext("nodes", nodes=numbers))
+        for record in RECORDS:
+            if Scope.NODES in record.scopes:
+                alone = [rig.actions.why_not(record.id, ActionContext("nodes", nodes=(n,))) for n in numbers]
+                assert judged(record.id) == ("" if "" in alone else alone[0]), record.id
+    finally:
+        rig.close()
 
 
 @pytest.mark.parametrize("link", [Link.CONNECTING, Link.LOST, Link.REFUSED])

@@ -19,7 +19,7 @@ from client_gui.net.port import Standing
 from client_gui.store.farmstore import FarmChange, Link
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.framecolumns import Col
-from client_gui.views.job_parts.framemodel import BAR_ROLE, OUTLIER_ROLE
+from client_gui.views.job_parts.framemodel import BAR_ROLE, OUTLIER_ROLE, PROGRESS_ROLE
 from client_gui.views.job_parts.framestab import FramesTab
 from farm.model.states import UnitState
 from farm.protocol.bulk import PreviewGetMsg, PreviewMsg
@@ -109,6 +109,8 @@ def test_a_row_says_what_the_farm_says(stand: Stand) -> None:
     assert stand.cell(0, Col.NOTE) == "oom-ram: no memory left"
     stand.tab.model.set_states(frozenset({UnitState.RUNNING}))
     stand.until(lambda: stand.cell(0, Col.STATE) == "running 50%")
+    assert stand.tab.model.index(0, Col.STATE).data(PROGRESS_ROLE) == 0.5
+    assert stand.tab.model.index(0, Col.TIME).data(PROGRESS_ROLE) is None
 
 
 def test_time_bars_are_relative_to_the_median_and_outliers_are_marked(stand: Stand) -> None:

@@ -16,14 +16,16 @@ from PySide6.QtWidgets import QLabel, QLineEdit
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
+from client_gui.actions.confirm import ConfirmSheet
 from client_gui.actions.context import ActionContext
+from client_gui.actions.prompts import PrioritySheet
 from client_gui.net.port import Standing
 from client_gui.store.farmstore import Link
 from client_gui.views.job import JobView
 from client_gui.views.job_parts.tables import RowModel, TableColumn
 from farm.model.errors import UnknownName
 from farm.model.states import UnitState
-from farm.protocol.client import AttemptsReq, FramesReq, HistoryReq, JobReq
+from farm.protocol.client import ActReply, ActReq, AttemptsReq, FramesReq, HistoryReq, JobReq
 from tests.support.gui_job import JobOf, StepOf, attempt, change, states_of
 from tests.support.gui_rig import NOW_US, Rig
 
@@ -171,10 +173,18 @@ def test_the_head_says_how_far_it_is_and_what_it_costs(view: JobView) -> None:
     assert "41 / 201" in said
     assert "1.25 USD" in said
     assert "2.80–3.40 USD" in said
-    assert "0.05 USD (4%)" in said
+    assert "0.050 USD (4%)" in said
     assert "41 done, 5 running, 3 failed, 52 queued, 100 blocked" in said
     assert "J12 · ana · dune · priority 60" in said
     assert "3 failed" in view.header.bar.accessibleDescription()
+
+
+def test_the_head_promises_no_end_of_a_job_that_is_paused(view: JobView, job: JobOf, rig: Rig) -> None:
+    job.fields.update(state="paused", reason="paused by ana", eta_low_us=NOW_US, eta_high_us=NOW_US + 1)
+    rig.delta((job.row(),))
+    assert "any minute" not in texts(view)
+    ready = next(one for one in view.header.findChildren(QLabel) if one.accessibleName() == "ready: —")
+    assert ready.toolTip().startswith("paused: ")
 
 
 def test_a_name_with_tags_is_shown_as_it_is(view: JobView, job: JobOf, rig: Rig) -> None:
@@ -189,12 +199,12 @@ def test_buttons_do_what_they_say_or_say_why_not(
 ) -> None:
     done: list[tuple[str, ActionContext]] = []
     reasons = {"cancel": "an artist acts on own jobs"}
-    monkeypatch.setattr(rig.actions, "why_not", lambda action, context: reasons.get(action, ""))
+    monkeypatch.setattr(rig.actions, "judge", lambda context: lambda action: reasons.get(action, ""))
     monkeypatch.setattr(rig.actions, "run", lambda action, context, value="": done.append((action, context)))
     view.header.refresh()
     buttons = view.header.buttons
     assert not buttons["cancel"].isEnabled()
-    assert buttons["cancel"].toolTip() == "an artist acts on own jobs"
+    assert buttons["cancel"].toolTip() == "Not possible: an artist acts on own jobs"
     assert buttons["retry"].text() == "Retry 3 failed frames"
     qtbot.mouseClick(buttons["retry"], Qt.MouseButton.LeftButton)
     qtbot.mouseClick(buttons["pause"], Qt.MouseButton.LeftButton)
@@ -203,6 +213,47 @@ def test_buttons_do_what_they_say_or_say_why_not(
     rig.delta((job.row(),))
     assert buttons["pause"].isHidden()
     assert not buttons["resume"].isHidden()
+
+
+def test_buttons_of_the_head_ask_first_where_work_is_lost(view: JobView, rig: Rig, qtbot: QtBot) -> None:
+    rig.port.answers[ActReq] = lambda request: ActReply(id=request.id, changed=1)
+    rig.actions.theme = rig.theme
+    buttons = view.header.buttons
+    buttons["cancel"].setFocus()
+    qtbot.keyClick(buttons["cancel"], Qt.Key.Key_Space)
+    sheet = view.findChild(ConfirmSheet)
+    assert sheet is not None
+    assert sheet.isVisible()
+    qtbot.keyClick(sheet.no, Qt.Key.Key_Return)
+    assert not sheet.isVisible()
+    assert not rig.port.asked(ActReq), "Enter means no"
+    qtbot.keyClick(buttons["cancel"], Qt.Key.Key_Space)
+    sheets = [one for one in view.findChildren(ConfirmSheet) if one.isVisible()]
+    sheets[0].yes.click()
+    assert [(one.action, one.address) for one in rig.port.asked(ActReq)] == [("cancel", "J12")]
+    qtbot.mouseClick(buttons["priority"], Qt.MouseButton.LeftButton)
+    asked = view.findChild(PrioritySheet)
+    assert asked is not None
+    asked.box.setValue(70)
+    assert asked.apply.isEnabled()
+    asked.apply.click()
+    assert rig.port.asked(ActReq)[-1].value == "70"
+
+
+def test_a_setting_of_a_step_comes_back_with_undo(view: JobView, rig: Rig, qtbot: QtBot) -> None:
+    rig.port.answers[ActReq] = lambda request: ActReply(id=request.id, changed=1)
+    view.show_tab("settings")
+    model = view.settings.model
+    until(rig, qtbot, lambda: model.rowCount())
+    assert model.setData(model.index(_setting(view, "beauty", "cores"), 2), "16")
+    rig.settle()
+    rig.actions.take_back()
+    rig.settle()
+    sent = [(one.action, one.address, json.loads(one.value)) for one in rig.port.asked(ActReq)]
+    assert sent == [
+        ("set", "J12/beauty", {"resources.cores": "16"}),
+        ("set", "J12/beauty", {"resources.cores": "8"}),
+    ]
 
 
 def test_a_job_that_ended_says_when_and_forecasts_nothing(view: JobView, job: JobOf, rig: Rig) -> None:
@@ -286,10 +337,14 @@ def test_a_setting_is_changed_through_the_action_and_secrets_are_not_shown(
     view: JobView, rig: Rig, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[tuple[str, ActionContext, str]] = []
+    olds: list[Any] = []
     monkeypatch.setattr(rig.actions, "why_not", lambda action, context: "")
-    monkeypatch.setattr(
-        rig.actions, "run", lambda action, context, value="": done.append((action, context, value))
-    )
+
+    def run(action: str, context: ActionContext, value: str = "", before: Any = None) -> None:
+        olds.append(before)
+        done.append((action, context, value))
+
+    monkeypatch.setattr(rig.actions, "run", run)
     view.show_tab("settings")
     model, table = view.settings.model, view.settings.table
     until(rig, qtbot, lambda: model.rowCount())
@@ -310,6 +365,7 @@ def test_a_setting_is_changed_through_the_action_and_secrets_are_not_shown(
     action, context, value = done[0]
     assert (action, context.scope, context.units[0].address) == ("set", "steps", "J12/beauty")
     assert json.loads(value) == {"resources.cores": "16"}
+    assert olds == [{"J12/beauty": {"resources.cores": "8"}}], "else there would be no undo"
     assert model.index(row, 2).data() == "8", "it changes when the farm says that it has"
 
 

@@ -324,6 +324,50 @@ def test_keys_choose_open_and_find(rig: Rig, qtbot: QtBot, make: Callable[..., J
     assert view.table.hasFocus()
 
 
+def test_home_and_end_go_to_the_first_and_the_last_row(
+    rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]
+) -> None:
+    view = make()
+    table, shift = view.table, Qt.KeyboardModifier.ShiftModifier
+    table.setFocus()
+    assert table.go_to(3)
+    column = table.currentIndex().column()
+    qtbot.keyClick(table, Qt.Key.Key_End)
+    assert (table.current_id(), sorted(view.model.selection.ids)) == (6, [6])
+    assert table.currentIndex().column() == column
+    qtbot.keyClick(table, Qt.Key.Key_Home)
+    assert (table.current_id(), sorted(view.model.selection.ids)) == (1, [1])
+    table.go_to(3)
+    qtbot.keyClick(table, Qt.Key.Key_End, shift)
+    assert sorted(view.model.selection.ids) == [3, 4, 5, 6]
+    qtbot.keyClick(table, Qt.Key.Key_Home, shift)
+    assert sorted(view.model.selection.ids) == [1, 2, 3]
+    assert view.action_context().jobs == (1, 2, 3)
+    view.do("select-all")
+    assert len(view.model.selection) == 6
+    type_filter(qtbot, view, "nobody-has-this")
+    table.setFocus()
+    qtbot.keyClick(table, Qt.Key.Key_End)  # no row at all: nothing happens
+    assert view.model.rowCount() == 0
+
+
+def test_a_foot_button_that_turns_grey_gives_the_keys_to_the_list(
+    rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]
+) -> None:
+    view = make()
+    with qtbot.waitActive(view):
+        view.activateWindow()
+    view.table.go_to(1)
+    qtbot.waitUntil(view.foot.buttons["pause-toggle"].isEnabled)
+    view.foot.buttons["pause-toggle"].setFocus()
+    assert view.foot.buttons["pause-toggle"].hasFocus()
+    rig.give(Standing(Link.LOST, "gone"))
+    assert not view.foot.buttons["pause-toggle"].isEnabled()
+    assert view.table.hasFocus()
+    rig.give(Standing(Link.CONNECTING, "gone"))
+    assert view.table.hasFocus()
+
+
 def test_letters_are_not_eaten_by_the_table(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
     view = make()
     view.table.go_to(1)

@@ -11,6 +11,7 @@ import shiboken6
 from PySide6.QtCore import QPoint, Qt, QTimer
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
 from client_gui.net.port import Ask, Standing
@@ -153,6 +154,43 @@ def test_a_failed_attempt_opens_at_its_first_error_and_says_why(bench: Bench) ->
     assert "line" in bench.view.reader.pane.accessibleDescription()
     assert "error" in bench.view.reader.pane.accessibleDescription()
     assert bench.view.reader.minimap.accessibleDescription() == "2 errors, 2 warnings"
+
+
+def test_what_would_help_is_a_button_and_no_command_to_type(bench: Bench) -> None:
+    bench.logs.put(2, b"Error: x\n")
+    bench.attempts = [attempt_row(2)]
+    causes = (
+        WhyCause("a frame failed", "farm log J1/beauty/17"),
+        WhyCause("its job is paused", "farm resume J1"),
+    )
+    rows = (WhyRow(address="J1/beauty/17", state="failed", units=1, causes=causes),)
+    bench.rig.port.answers[WhyReq] = lambda r: WhyReply(id=r.id, rows=rows)
+    bench.look()
+    cause = bench.view.cause
+
+    def texts() -> list[str]:
+        found = cause.findChildren(QAbstractButton)
+        return sorted(one.text() for one in found if one.isVisible())
+
+    bench.until(lambda: texts() == ["Resume J1", "Retry", "Why"])
+    bench.read()
+    assert "farm " not in cause.accessibleName()
+    assert not any("farm log" in label.text() for label in cause.findChildren(QLabel))
+    # Another frame: what helped the last one is gone.
+    bench.rig.port.answers[WhyReq] = lambda r: WhyReply(id=r.id, rows=())
+    bench.attempts = [attempt_row(5)]
+    bench.look(18)
+    bench.until(lambda: texts() == ["Retry", "Why"])
+    bench.logs.put(5, b"Error: y\n")
+    bench.read()
+
+
+def test_an_empty_log_offers_nothing_to_load(rig: Rig, qtbot: QtBot) -> None:
+    view = LogView(rig.desk)
+    qtbot.addWidget(view)
+    view.show()
+    rig.settle()
+    assert not view.reader.load.isVisible()
 
 
 def test_somebody_who_reads_is_not_moved_when_the_first_error_is_found(bench: Bench) -> None:

@@ -228,6 +228,25 @@ class TestSpend:
         assert view.ahead() == (1_550_000_000, 2_150_000_000, 1)
         assert "1.55–2.15 USD" in text
 
+    def test_small_amounts_are_shown_whole(self, rig: Rig, qtbot: QtBot) -> None:
+        money(rig, line("J1", 123_456, 98_765, 4_321), line("J2", 123_456_789_012_345, 0))
+        view = SpendView(rig.desk)
+        shown(qtbot, view)
+        qtbot.waitUntil(lambda: bool(rig.port.asked(SpendReq)))
+        rig.settle()
+        table, metrics = view.table, view.table.fontMetrics()
+        for column in range(1, view.model.columnCount()):
+            for row in range(2):
+                text = str(view.model.index(row, column).data() or "")
+                assert metrics.horizontalAdvance(text) < table.columnWidth(column), text
+        before = [table.columnWidth(column) for column in range(1, view.model.columnCount())]
+        money(rig, line("J1", 2_000_000_000, 0))
+        view.refresh()
+        qtbot.waitUntil(lambda: len(rig.port.asked(SpendReq)) > 1)
+        rig.settle()
+        after = [table.columnWidth(column) for column in range(1, view.model.columnCount())]
+        assert after == before, "columns do not jump while figures change"
+
     def test_selected_lines_stay_selected_while_figures_change(self, rig: Rig, qtbot: QtBot) -> None:
         money(rig, line("J1", 10, 0), line("J2", 20, 0), line("J3", 30, 0))
         view = SpendView(rig.desk)

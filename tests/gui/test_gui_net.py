@@ -17,7 +17,7 @@ from pytestqt.qtbot import QtBot
 
 from client_gui.net.decoding import GentleCodec
 from client_gui.net.dialer import Dialer, Route
-from client_gui.net.line import DIAL_S, GREET_S, RETRY_MOST_S, SILENT_S, VERSION_CODE, Line
+from client_gui.net.line import DIAL_S, GREET_S, VERSION_CODE, Line
 from client_gui.net.mailbox import Mailbox
 from client_gui.net.port import (
     Answer,
@@ -33,6 +33,8 @@ from client_gui.net.port import (
     Wakes,
     Welcomed,
 )
+from client_gui.net.pulse import SILENT_S
+from client_gui.net.retries import RETRY_MOST_S
 from client_gui.net.thread import SocketsThread
 from client_gui.net.watchdog import Watchdog, watchdog_wanted
 from client_gui.store.farmstore import Link
@@ -643,6 +645,42 @@ def test_what_is_followed_is_asked_for_after_every_new_session(stand: Stand) -> 
     stand.post(Follow(("jobs",)), Follow(("nodes",)))
     stand.post(Resync())
     assert [one.topics for one in stand.wire.of(SubscribeReq)][-2:] == [("nodes",), ("nodes",)]
+
+
+def test_only_the_state_of_what_is_new_is_asked_for(stand: Stand) -> None:
+    stand.live()
+    stand.post(Follow(("jobs",)))
+    stand.wire.put(SnapshotMsg(id=stand.wire.of(SubscribeReq)[-1].id, n=1, jobs=(job_row(4), job_row(5))))
+    stand.settle()
+    stand.post(Follow(("jobs", "job:4")))
+    opened = stand.wire.of(SubscribeReq)[-1]
+    assert (opened.topics, opened.state_of) == (("jobs", "job:4"), ("job:4",))
+    stand.wire.put(SnapshotMsg(id=opened.id, n=2, jobs=(job_row(4),), maps={"J4/beauty": b"\1"}))
+    stand.wire.put(SnapshotMsg(id=0, n=3, jobs=(job_row(4), job_row(5))))
+    stand.settle()
+    assert [one.topics for one in stand.of(News)] == [("jobs",), ("job:4",), ("jobs", "job:4")]
+    stand.post(Follow(("jobs",)))
+    closed = stand.wire.of(SubscribeReq)[-1]
+    assert (closed.topics, closed.state_of) == (("jobs",), ()), "nothing is new"
+
+
+def test_a_state_that_is_asked_for_anew_is_asked_for_whole(stand: Stand) -> None:
+    stand.live()
+    stand.post(Follow(("jobs",)))
+    for message in (Follow(("jobs",)), Resync()):
+        stand.post(message)
+        stand.turn()
+        assert stand.wire.of(SubscribeReq)[-1].state_of is None
+    stand.post(Follow(("jobs", "job:9")))
+    refused = stand.wire.of(SubscribeReq)[-1]
+    assert refused.state_of == ("job:9",)
+    stand.wire.put(ErrorReply(id=refused.id, code="unknown", message="there is no job J9"))
+    stand.settle()
+    probe = stand.wire.of(SubscribeReq)[-1]
+    stand.wire.put(ErrorReply(id=probe.id, code="unknown", message="there is no job J9"))
+    stand.settle()
+    last = stand.wire.of(SubscribeReq)[-1]
+    assert (last.topics, last.state_of) == (("jobs",), None), "what the broker follows now is one job at most"
 
 
 def test_nobody_looks_and_nothing_is_asked(stand: Stand) -> None:

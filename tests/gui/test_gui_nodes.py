@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QFontMetrics
 from pytestqt.qtbot import QtBot
 
 from client_gui.actions.context import ActionContext
@@ -195,6 +195,20 @@ def test_tiles_are_painted_by_every_figure(rig: Rig, view: NodesView, heat: Heat
     first, last = view.tiles.tile_rect(0), view.tiles.tile_rect(6)
     assert picture.pixelColor(first.left() + 2, first.top() + 2) != picture.pixelColor(last.right() + 20, 2)
     assert heat.value in view.tiles.accessibleDescription()
+
+
+def test_names_on_tiles_keep_what_tells_nodes_apart(rig: Rig, view: NodesView) -> None:
+    rig.snapshot((), tuple(node_row(n, name=f"workstation-{n:02d}.studio.example") for n in range(1, 25)))
+    view.set_tiles(True)
+    tiles = view.tiles
+    metrics = QFontMetrics(rig.theme.font(small=True))
+    table = view.model.reading.table
+    width = metrics.horizontalAdvance("…station-24")
+    shown = [tiles.short_name(table.slot(node), width) for node in range(1, 25)]
+    assert len(set(shown)) == 24
+    assert shown[23].startswith("…")
+    assert shown[23].endswith("-24")
+    assert tiles.short_name(table.slot(3), metrics.horizontalAdvance("workstation-0003")) == "workstation-03"
 
 
 def test_tiles_follow_the_filter_and_the_farm(rig: Rig, view: NodesView) -> None:

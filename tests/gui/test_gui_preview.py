@@ -129,6 +129,26 @@ def test_the_newest_frame_is_shown_and_followed(bench: Bench) -> None:
     bench.until(lambda: bench.said == "frame 47, done")
 
 
+def test_another_job_is_followed_anew_after_an_older_frame_was_looked_at(bench: Bench) -> None:
+    done = job_row(2, name="sh0420_fx_v017")
+    bench.look(done)
+    bench.until(lambda: "rack-114" in bench.view.foot.text())
+    bench.view.strip.choose(30, tell=True)
+    bench.until(lambda: bench.said == "frame 31, done")
+    assert not bench.view.head.latest.isChecked()
+    bench.rig.focus.set_job(2)
+    assert bench.view.head.latest.isChecked()
+    assert "rack-114" not in bench.view.foot.text(), "what stands below is of the job before"
+    bench.until(lambda: bench.said == "frame 40, done")
+    bench.until(lambda: "preview 160 × 90" in bench.view.foot.text())
+    assert next(request.unit for request in bench.asked() if request.job == 2) == 39
+    # A frame of it that was chosen elsewhere is what is shown, and stays.
+    bench.rig.focus.set_job(1)
+    bench.rig.focus.set_unit("beauty", 12)
+    bench.until(lambda: bench.said == "frame 13, done")
+    assert not bench.view.head.latest.isChecked()
+
+
 def test_with_reduced_motion_the_picture_stays(bench: Bench) -> None:
     bench.rig.theme.calm = True
     bench.look()

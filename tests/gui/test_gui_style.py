@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication, QLineEdit, QPushButton, QVBoxLayout,
 from pytestqt.qtbot import QtBot
 
 import client_gui
-from client_gui.style.dress import PICTURES, Dress, palette, style_sheet
+from client_gui.style.dress import PICTURES, Dress, palette, style_sheet, wear
 from client_gui.style.glyphs import NAMES, app_icon, glyph_paths, icon, paint_glyph, state_icon
 from client_gui.style.theme import CHOICES, ZOOM_MOST, Theme
 from client_gui.style.tokens import GLYPHS, LOOKS, Look, look_of
@@ -266,6 +266,7 @@ def dressed(qapp: QApplication) -> Iterator[tuple[Theme, Dress]]:
 def test_the_whole_application_wears_the_look(dressed: tuple[Theme, Dress], qtbot: QtBot, name: str) -> None:
     theme, _ = dressed
     window = QWidget()
+    wear(window, theme)
     qtbot.addWidget(window)
     column = QVBoxLayout(window)
     line, button = QLineEdit(), QPushButton("Pause")
@@ -286,6 +287,7 @@ def test_what_has_the_keyboard_has_a_ring_of_the_focus_colour(
 ) -> None:
     theme, _ = dressed
     window = QWidget()
+    wear(window, theme)
     qtbot.addWidget(window)
     column = QVBoxLayout(window)
     for widget in (QPushButton("Pause"), QLineEdit()):
@@ -328,12 +330,14 @@ def test_larger_words_make_rows_higher_and_the_usual_size_comes_back(
 
 def test_taking_off_leaves_the_application_as_it_was(qapp: QApplication) -> None:
     before = (qapp.palette(), qapp.font(), qapp.styleSheet())
-    dress = Dress(qapp, Theme("light"))
-    pictures = [Path(path) for path in re.findall(r'url\("(.*?)"\)', qapp.styleSheet())]
+    theme = Theme("light")
+    dress = Dress(qapp, theme)
+    pictures = [Path(path) for path in re.findall(r'url\("(.*?)"\)', theme.sheet)]
     assert pictures
     assert all(path.is_file() and path.with_stem(f"{path.stem}@2x").is_file() for path in pictures)
     dress.take_off()
     assert not any(path.parent.exists() for path in pictures)
+    assert not theme.sheet
     assert (qapp.palette(), qapp.font(), qapp.styleSheet()) == before
 
 

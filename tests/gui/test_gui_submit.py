@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from overcrank_povray import RENDERER as POVRAY
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QPointF, QProcess, Qt, QUrl
 from PySide6.QtGui import QDragEnterEvent, QDropEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -22,23 +25,31 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QPlainTextEdit,
+    QToolButton,
     QWidget,
 )
 from pytestqt.qtbot import QtBot
 
 from client_gui.net.port import Standing
 from client_gui.store.activity import Level
-from client_gui.store.draft import Draft
+from client_gui.store.draft import Draft, Problem
 from client_gui.store.farmstore import Link
 from client_gui.store.fields import UNSET, fields_of_renderer
+from client_gui.views.jobs import JobsView
 from client_gui.views.submit import SubmitView
+from client_gui.views.submit_parts.command_editor import CommandEditor
+from client_gui.views.submit_parts.form import Form
+from client_gui.views.submit_parts.judge import Verdict
 from client_gui.views.submit_parts.list_editors import EDITORS
 from client_gui.views.submit_parts.outbox import Outbox
+from client_gui.views.submit_parts.sceneread import find_blender
 from client_gui.views.submit_parts.text_editors import JsonEditor, TableEditor, TextsEditor
+from client_gui.views.submit_parts.wordchips import WordChips
 from farm.model.errors import CallError, FarmUnreachable, JobFileError
 from farm.protocol.client import EstimateReply, EstimateReq, JobReply, JobReq, SubmitReply, SubmitReq
 from farm.renderers.registry import renderers
 from tests.support.gui_rig import Rig, job_row
+from tests.support.run_invocation import need_real
 
 ALL = {**renderers(), "povray": POVRAY}
 #: A menu without a screen.
@@ -75,7 +86,7 @@ class Dock:
         self.view.show()
         self.view.activateWindow()
         qtbot.waitExposed(self.view)
-        self.until(lambda: self.view._new.isEnabled() and self.view.outbox.loaded)
+        self.until(lambda: self.view.bar.new.isEnabled() and self.view.outbox.loaded)
 
     def until(self, true: Callable[[], object]) -> None:
         def settled() -> bool:
@@ -87,6 +98,7 @@ class Dock:
     def close(self) -> None:
         self.view.outbox.end()
         self.view._tasks.end()
+        self.view._scenes.reader.end()
         self.view.close()
         self.view.deleteLater()
 
@@ -121,12 +133,12 @@ class Dock:
         raise AssertionError(f"Tab never comes to {name!r}: {seen}")
 
     def begin(self, renderer: str) -> None:
-        self.view._new.setFocus()
+        self.view.bar.new.setFocus()
         self.press(Qt.Key.Key_Space)
         menu = next(one for one in self.view.findChildren(QMenu) if one.isVisible())
         for _ in range(20):
             active = menu.activeAction()
-            if active is not None and active.text() == renderer:
+            if active is not None and active.data() == renderer:
                 break
             self.bot.keyClick(menu, Qt.Key.Key_Down)
         self.bot.keyClick(menu, Qt.Key.Key_Return)
@@ -228,7 +240,7 @@ def test_a_blender_scene_is_submitted_by_keyboard_alone(dock: Dock, rig: Rig, tm
     dock.open(scene)
     assert "opened only by Blender" in dock.words(), "nothing of the scene is invented"
     dock.until(lambda: dock.standing.startswith("○ still to fill in"))
-    assert set(dock.standing.partition(": ")[2].split(", ")) == {"frames", "outputs"}
+    assert set(dock.standing.partition(": ")[2].split(", ")) == {"Frames", "Output"}
     dock.fill("Frames", "1-4")
     dock.fill("Output 1", f"{tmp_path}/out/")
     dock.press(Qt.Key.Key_Tab)
@@ -239,6 +251,346 @@ def test_a_blender_scene_is_submitted_by_keyboard_alone(dock: Dock, rig: Rig, tm
     (step,) = sent(rig)[0]["steps"]
     assert step["params"] == {"scene": str(scene), "samples": 64}
     assert step["outputs"] == [{"pattern": f"{tmp_path}/out/render.####.png"}]
+
+
+def _chips(dock: Dock) -> tuple[str, ...]:
+    found = next(one for one in dock.view.findChildren(WordChips) if one.isVisible())
+    return found.shown
+
+
+def test_a_command_is_typed_as_in_a_terminal(dock: Dock, rig: Rig) -> None:
+    rig.port.answers[SubmitReq] = taken()
+    dock.begin("command")
+    dock.fill("Name", "hi")
+    dock.fill("Command", "bash -c 'echo hi'")
+    assert _chips(dock) == ("1 bash", "2 -c", "3 echo hi")
+    assert "3 arguments with the program: cut at blanks, as in a terminal" in dock.words()
+    dock.fill("Frames", "1-2")
+    dock.until(lambda: dock.ready)
+    dock.send()
+    dock.until(lambda: rig.port.asked(SubmitReq))
+    (job,) = sent(rig)
+    assert job["steps"][0]["params"]["command"] == ["bash", "-c", "echo hi"]
+
+
+def test_what_only_a_shell_understands_is_said_as_soon_as_it_is_typed(dock: Dock) -> None:
+    dock.begin("command")
+    dock.fill("Command", "echo $HOME > out.txt")
+    assert "no shell: $HOME > is passed on as it stands" in dock.words()
+    dock.fill("Command", "bash -c 'echo $HOME > out.txt'")
+    assert "no shell" not in dock.words()
+    dock.fill("Command", "echo 'half")
+    dock.until(lambda: "a quote is not closed" in dock.beside("steps.0.params.command"))
+    dock.type("'")
+    assert "a quote" not in dock.beside("steps.0.params.command")
+    assert _chips(dock) == ("1 echo", "2 half")
+
+
+def test_a_long_command_is_seen_whole(dock: Dock) -> None:
+    dock.begin("command")
+    dock.tab_to("Command")
+    box = dock.has_keys()
+    assert isinstance(box, QPlainTextEdit)
+    low = box.height()
+    dock.type("bash -c " + "/a/very/long/path/of/a/show " * 8)
+    dock.until(lambda: box.height() > 2 * low)
+    assert box.verticalScrollBar().maximum() == 0
+    assert box.horizontalScrollBar().maximum() == 0
+
+
+def test_programs_that_cannot_be_meant_are_warned_of(dock: Dock, tmp_path: Path) -> None:
+    path = command_file(tmp_path / "job.json")
+    document = json.loads(path.read_text())
+    document["steps"][0]["params"]["command"] = ["bash -c 'echo hi {frame}'"]
+    document["steps"][0]["pre"] = [f"{tmp_path}/none", "|", "x"]
+    path.write_text(json.dumps(document))
+    dock.open(path)
+    dock.until(lambda: "blanks and all: type the command on one line" in dock.words())
+    assert "! Command of step 1 make: the program is" in dock.words()
+    assert f"Before a chunk of step 1 make: there is no {tmp_path}/none on this machine" in dock.words()
+    assert "Before a chunk of step 1 make: no shell: | is passed on as it stands" in dock.words()
+
+
+def test_frames_that_are_listed_twice_are_said_so(dock: Dock) -> None:
+    dock.begin("command")
+    dock.fill("Frames", "1001-1120,1100-1080")
+    assert "141 listed, 120 different" in dock.words()
+    dock.fill("Frames", "1120-1001")
+    assert "120 frames" in dock.words()
+
+
+def test_new_opens_where_it_is_pressed_and_its_letters_choose(dock: Dock) -> None:
+    dock.view.page.new.setFocus()
+    dock.press(Qt.Key.Key_Space)
+    menu = next(one for one in dock.view.findChildren(QMenu) if one.isVisible())
+    assert menu.y() >= dock.view.page.new.mapToGlobal(dock.view.page.new.rect().bottomLeft()).y()
+    titles = [one.text().partition("\t") for one in menu.actions()]
+    assert [title.replace("&", "") for title, _, _ in titles] == [
+        *("Blender", "Mitsuba", "ffmpeg", "Movie", "Command")
+    ]
+    assert all(what for _, _, what in titles), "each says what it does"
+    dock.bot.keyClick(menu, Qt.Key.Key_C)
+    dock.until(lambda: dock.view.form() is not None)
+    assert dock.draft().steps[0]["renderer"] == "command"
+    words = [box.itemText(at) for box in dock.view.findChildren(QComboBox) for at in range(box.count())]
+    assert "per frame" in words
+    assert "Per frame: each frame is rendered" in dock.words()
+
+
+# -- in the real order of use ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("renderer", ["blender", "command", "ffmpeg", "mitsuba", "stitch"])
+def test_ctrl_j_then_typing_changes_the_very_field_that_is_wrong(dock: Dock, renderer: str) -> None:
+    dock.begin(renderer)
+    draft, form = dock.draft(), dock.view.form()
+    assert form is not None
+    for path, field in list(draft.fields(ALL)):
+        if field.kind in ("bool", "choice", "flags", "after"):
+            continue
+        before = json.dumps(draft.document)
+        dock.view._trial.verdict = Verdict(draft.id, draft.revision, problems=(Problem(path, "wrong"),))
+        dock.view._at_problem = -1
+        dock.press(Qt.Key.Key_J, Qt.KeyboardModifier.ControlModifier)
+        dock.bot.keyClicks(dock.has_keys(), "7")
+        assert draft.value(path) is not UNSET, f"typing was lost: {path}"
+        changed = json.dumps(draft.document)
+        assert changed != before, path
+        draft.put(path, UNSET)
+        form.rows[path].show_draft(draft)
+        if path[-1] in ("name", "outputs"):
+            continue
+        assert json.dumps(draft.document) == before, f"something else was changed than {path}"
+
+
+def test_the_second_output_is_gone_to_when_it_is_the_one_without_a_place(dock: Dock, tmp_path: Path) -> None:
+    path = command_file(tmp_path / "job.json")
+    document = json.loads(path.read_text())
+    document["steps"][0]["outputs"] = [{"pattern": f"{tmp_path}/a.####.png"}, {"pattern": ""}]
+    path.write_text(json.dumps(document))
+    dock.open(path)
+    dock.until(lambda: "where to?" in dock.beside("steps.0.outputs"))
+    dock.press(Qt.Key.Key_J, Qt.KeyboardModifier.ControlModifier)
+    assert dock.has_keys().accessibleName() == "Output 2"
+    dock.type(f"{tmp_path}/b.####.png")
+    assert dock.draft().steps[0]["outputs"][1]["pattern"] == f"{tmp_path}/b.####.png"
+
+
+def test_tab_goes_down_the_form_also_when_parts_of_it_came_later(dock: Dock, rig: Rig) -> None:
+    dock.begin("command")
+    form = dock.view.form()
+    assert form is not None
+    next(fold for fold, _, group in form._folds if group.title == "Machines").open()
+    form.add_step("ffmpeg")
+    dock.view.footer.submit.setFocus()
+    form.focus_first()
+    tops: list[int] = []
+    for _ in range(80):
+        keys = dock.has_keys()
+        if not form.isAncestorOf(keys):
+            break
+        tops.append(keys.mapTo(form.widget(), keys.rect().center()).y())
+        dock.press(Qt.Key.Key_Tab)
+    assert len(tops) > 30
+    # A button beside a box of several lines may stand a little higher than it.
+    assert all(below > above - rig.theme.em(2) for above, below in pairwise(tops)), tops
+
+
+def test_an_output_keeps_the_keys_when_it_is_emptied_and_typed_anew(dock: Dock, tmp_path: Path) -> None:
+    dock.begin("stitch")
+    dock.fill("Output 1", f"{tmp_path}/a.mp4")
+    dock.press(Qt.Key.Key_Tab)
+    dock.press(Qt.Key.Key_Backtab)
+    dock.press(Qt.Key.Key_A, Qt.KeyboardModifier.ControlModifier)
+    dock.press(Qt.Key.Key_Delete)
+    dock.type("/b.mp4")
+    assert dock.draft().steps[0]["outputs"][0]["pattern"] == "/b.mp4"
+
+
+def test_a_new_job_is_the_one_keys_act_on_as_soon_as_the_list_has_it(
+    dock: Dock, rig: Rig, qtbot: QtBot, tmp_path: Path
+) -> None:
+    jobs = JobsView(rig.desk)
+    qtbot.addWidget(jobs)
+    jobs.show()
+    rig.snapshot(jobs=(job_row(1, name="old"), job_row(2, name="older")))
+    jobs.table.go_to(1)
+    rig.port.answers[SubmitReq] = taken()
+    dock.open(command_file(tmp_path / "job.json"))
+    dock.until(lambda: dock.ready)
+    dock.view.footer.submit.click()
+    dock.until(lambda: rig.focus.job == 12)
+    assert jobs.action_context().jobs == (1,), "it is not in the list yet"
+    rig.delta(jobs=(job_row(12, name="made"),))
+    dock.until(lambda: jobs.action_context().jobs == (12,))
+    jobs.bar.set_text("name:older")
+    rig.port.answers[SubmitReq] = taken(13)
+    dock.open(command_file(tmp_path / "job.json"))
+    dock.until(lambda: dock.ready)
+    dock.view.footer.submit.click()
+    dock.until(lambda: rig.focus.job == 13)
+    rig.delta(jobs=(job_row(13, name="made"),))
+    dock.until(
+        lambda: "J13 is hidden by the filter of the job list" in str(list(rig.notices.activity.find()))
+    )
+    jobs.close()
+
+
+@pytest.mark.parametrize("renderer", ["blender", "command", "ffmpeg", "mitsuba", "stitch"])
+def test_nothing_is_cut_off_in_a_narrow_dock(dock: Dock, renderer: str) -> None:
+    dock.begin(renderer)
+    form = dock.view.form()
+    assert form is not None
+    for fold, _, _ in form._folds:
+        fold.open()
+    assert dock.view.width() == 560
+    dock.until(lambda: not _cut(form))
+
+
+def _cut(form: Form) -> list[str]:
+    """What cannot be seen whole in a form."""
+    room, found = form.viewport().width(), []
+    if form.horizontalScrollBar().maximum() > 0:
+        found.append("the form is wider than its dock")
+    for row in form.rows.values():
+        for widget in (row.label, *row.editor.inputs()):
+            if not widget.isVisible():
+                continue
+            if widget.mapTo(form.viewport(), widget.rect().topRight()).x() >= room:
+                found.append(f"{row.path}: beyond the edge")
+            if isinstance(widget, (QComboBox, QCheckBox, QToolButton)):
+                if widget.width() < widget.minimumSizeHint().width():
+                    found.append(f"{row.path}: {widget.accessibleName()} is too narrow")
+            elif isinstance(widget, QPlainTextEdit) and widget.verticalScrollBar().maximum() > 0:
+                found.append(f"{row.path}: {widget.accessibleName()} is too low")
+        found += [
+            f"{row.path}: {label.text()} is cut"
+            for label in (row.label, row.help, row.wrong)
+            if label.isVisible() and label.height() < label.heightForWidth(label.width())
+        ]
+    return found
+
+
+# -- what Blender says of a scene ------------------------------------------------------------------------
+
+
+def _fake_blender(path: Path, prints: str) -> Path:
+    path.write_text(f"#!{sys.executable}\n{prints}\n")
+    path.chmod(0o755)
+    return path
+
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="programs are scripts here")
+
+
+@posix
+def test_reading_a_scene_fills_only_what_is_empty(dock: Dock, tmp_path: Path) -> None:
+    facts = {
+        "scene": "Shot",
+        "start": 5,
+        "end": 25,
+        "step": 5,
+        "engine": "CYCLES",
+        "camera": "CamA",
+        "cameras": ["CamA", "CamB"],
+        "layers": ["fg", "bg"],
+        "output": {"path": "//r/", "kind": "sequence", "pattern": "/show/r/####.exr"},
+    }
+    dock.view._scenes.program = str(
+        _fake_blender(tmp_path / "blender", f"print('FARM ' + {json.dumps(facts)!r})")
+    )
+    scene = tmp_path / "shot.blend"
+    scene.write_bytes(b"x")
+    dock.open(scene)
+    dock.fill("Frames", "1-2")
+    dock.tab_to("Read from Blender")
+    dock.press(Qt.Key.Key_Space)
+    dock.until(lambda: "Filled in: Output" in dock.words())
+    step = dock.draft().steps[0]
+    assert step["frames"] == "1-2", "what was typed stays"
+    assert step["outputs"] == [{"pattern": "/show/r/####.exr"}]
+    assert "camera CamA (of CamA, CamB), view layers fg, bg" in dock.words()
+    form = dock.view.form()
+    assert form is not None
+    engine = form.rows["steps", 0, "params", "engine"].findChild(QLineEdit)
+    assert engine is not None
+    assert (engine.text(), engine.placeholderText()) == ("", "CYCLES"), "the scene's own stays the scene's"
+
+
+@posix
+def test_reading_a_scene_can_be_stopped_ends_in_time_and_says_what_failed(dock: Dock, tmp_path: Path) -> None:
+    scenes = dock.view._scenes
+    scenes.program = str(_fake_blender(tmp_path / "blender", "import time; time.sleep(600)"))
+    scene = tmp_path / "shot.blend"
+    scene.write_bytes(b"x")
+    dock.open(scene)
+    dock.tab_to("Read from Blender")
+    dock.press(Qt.Key.Key_Space)
+    assert "Blender reads shot.blend…" in dock.words()
+    dock.press(Qt.Key.Key_Space)
+    assert "Blender reads" not in dock.words()
+    dock.until(lambda: not scenes.reader.findChildren(QProcess))
+    dock.press(Qt.Key.Key_Space)
+    scenes.reader._late.timeout.emit()  # its time has come
+    dock.until(lambda: "took longer than" in dock.words())
+    scenes.program = str(tmp_path / "none")
+    dock.press(Qt.Key.Key_Space)
+    dock.until(lambda: "Blender cannot be started" in dock.words())
+    scenes.program = str(_fake_blender(tmp_path / "blender", "print('no answer')"))
+    dock.press(Qt.Key.Key_Space)
+    dock.until(lambda: "ended without a word about the scene" in dock.words())
+    dock.until(lambda: not scenes.reader.findChildren(QProcess))
+
+
+def test_without_blender_here_nothing_is_offered(
+    rig: Rig, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("client_gui.views.submit_parts.scenedesk.find_blender", lambda: "")
+    dock = Dock(rig, qtbot)
+    scene = tmp_path / "shot.blend"
+    scene.write_bytes(b"x")
+    dock.open(scene)
+    assert not [one for one in dock.view.findChildren(QToolButton) if one.text() == "Read from Blender"]
+    dock.close()
+
+
+@pytest.mark.real
+def test_a_real_blender_reads_a_real_scene(dock: Dock, tmp_path: Path) -> None:
+    program = find_blender()
+    need_real(bool(program), "Blender: apt install blender")
+    scene = tmp_path / "shot é.blend"
+    made = tmp_path / "make.py"
+    program_in_scene = f"open({str(tmp_path / 'ran')!r}, 'w').close()"
+    made.write_text(
+        "import bpy\n"
+        "s = bpy.context.scene\n"
+        "s.frame_start, s.frame_end, s.frame_step = 1001, 1101, 5\n"
+        "s.render.filepath = '//out/sh010_'\n"
+        "s.render.resolution_percentage = 50\n"
+        "text = bpy.data.texts.new('boom.py')\n"
+        f"text.write({program_in_scene!r})\n"
+        "text.use_module = True\n"
+        f"bpy.ops.wm.save_as_mainfile(filepath={str(scene)!r})\n"
+    )
+    subprocess.run(
+        [program, "--background", "--factory-startup", "--python", str(made)],
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=120,
+    )
+    dock.until(lambda: dock.view._scenes.program)
+    dock.open(scene)
+    dock.tab_to("Read from Blender")
+    dock.press(Qt.Key.Key_Space)
+    dock.bot.waitUntil(lambda: "Filled in: Frames, Output" in dock.words(), timeout=120_000)
+    step = dock.draft().steps[0]
+    assert step["frames"] == "1001-1101x5"
+    assert step["outputs"] == [{"pattern": f"{tmp_path}/out/sh010_####.png"}]
+    assert "1920 x 1080 at 50 %" in dock.words()
+    assert not (tmp_path / "ran").exists(), "Python that is saved in the scene is not run"
+    dock.until(lambda: dock.ready)
 
 
 def test_figures_go_up_and_down_by_key_within_their_limits(dock: Dock) -> None:
@@ -269,6 +621,7 @@ def test_every_parameter_has_an_editor_that_shows_and_gives_its_values(
         "path": ["/a b/c.blend"],
         "frames": ["1-9", "1-"],
         "texts": [["a b", "c"], ["", "x"]],
+        "command": [["bash", "-c", "echo hi"], ["a\nb", "it's"]],
         "table": [{"a": "b"}, {}],
         "input": ["/in/a.####.png", {"step": "x", "output": 0}],
     }
@@ -327,10 +680,12 @@ _TEXT = st.text(max_size=6)
 def test_lists_and_tables_come_out_of_their_editors_as_they_went_in(
     qapp: QApplication, rig: Rig, texts: list[str], table: dict[str, Any]
 ) -> None:
-    lists = next(one for one in fields_of_renderer(ALL["command"]) if one.key == "command")
+    lists = next(one for one in fields_of_renderer(ALL["blender"]) if one.key == "view_layers")
+    commands = next(one for one in fields_of_renderer(ALL["command"]) if one.key == "command")
     tables = next(one for one in fields_of_renderer(ALL["blender"]) if one.key == "parameters")
     for field, kind, value in (
         (lists, TextsEditor, texts),
+        (commands, CommandEditor, texts),
         (tables, TableEditor, table),
         (tables, JsonEditor, table),
     ):
@@ -347,7 +702,7 @@ def test_every_wrong_value_is_named_beside_its_field_and_nothing_is_sent(
     dock: Dock, rig: Rig, tmp_path: Path
 ) -> None:
     dock.open(command_file(tmp_path / "job.json", priority=200, scout="few"))
-    dock.until(lambda: "priority" in dock.standing)
+    dock.until(lambda: dock.standing.startswith("✕ Priority: "))
     assert dock.beside("priority") == "✕ needs a whole number from 0 to 100, not 200"
     assert dock.beside("scout").endswith("not 'few'")
     assert "and 1 more" in dock.standing
@@ -376,11 +731,11 @@ def test_what_is_wrong_in_a_closed_part_of_the_form_can_be_reached(dock: Dock, t
     path.write_text(json.dumps(document))
     dock.open(path)
     dock.until(lambda: "at least one core" in dock.standing)
-    assert dock.standing.startswith("✕ steps[2].resources.cores")
+    assert dock.standing.startswith("✕ Cores of step 3 s1: ")
     dock.press(Qt.Key.Key_J, Qt.KeyboardModifier.ControlModifier)
     assert dock.has_keys().accessibleName() == "Cores"
     dock.type("1")
-    dock.until(lambda: not dock.standing.startswith("✕ steps[2]"))
+    dock.until(lambda: "Cores of step 3" not in dock.standing)
 
 
 def test_a_refusal_of_the_farm_stands_beside_the_field_it_names(dock: Dock, rig: Rig, tmp_path: Path) -> None:
@@ -455,7 +810,7 @@ def test_where_nothing_is_known_scout_frames_are_advised(dock: Dock, rig: Rig, t
     dock.open(command_file(tmp_path / "job.json"))
     dock.until(lambda: "Nothing is known of steps like these" in dock.words())
     assert "scout frames" in dock.words()
-    assert "steps[0]: slow" in dock.words()
+    assert "! Step 1 make: slow" in dock.words(), "places are called as in the form"
 
 
 # -- without the farm ------------------------------------------------------------------------------------
@@ -582,10 +937,10 @@ def test_files_that_are_dropped_become_a_draft_each(dock: Dock, rig: Rig, tmp_pa
 def test_a_job_of_the_farm_is_done_again(dock: Dock, rig: Rig, tmp_path: Path) -> None:
     spec = command_file(tmp_path / "job.json", token="old").read_bytes()
     rig.port.answers[JobReq] = lambda request: JobReply(id=request.id, job=job_row(7), spec=spec)
-    assert not dock.view._again.isEnabled()
+    assert not dock.view.bar.again.isEnabled()
     rig.focus.set_job(7)
-    assert dock.view._again.text() == "J7 again"
-    dock.view._again.click()
+    assert dock.view.bar.again.text() == "J7 again"
+    dock.view.bar.again.click()
     dock.until(lambda: dock.view.tabs.count() == 1)
     assert rig.port.asked(JobReq)[0].spec
     assert "token" not in dock.draft().document

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +24,7 @@ from client_gui.net.troubles import Cure, trouble_of
 from client_gui.store.farmstore import Link
 from client_gui.views.welcome import WelcomeView
 from client_gui.views.welcome_parts.choices import Choices
-from farm.config.places import Endpoint, Places, remember_joined
+from farm.config.places import Endpoint, Places, read_endpoint, remember_joined
 from farm.model.errors import SessionRefused
 from farm.protocol.bulk import JoinedMsg
 from farm.transport.discovery import Announced
@@ -189,7 +191,7 @@ def test_a_private_farm_that_ended_is_no_alarm() -> None:
     )
     found = trouble_of(ended, "private/x")
     assert found is not None
-    assert (found.heading, found.grave, found.cure) == ("That private farm has ended", False, Cure.CHOOSE)
+    assert (found.heading, found.grave, found.cure) == ("That private farm has ended", False, Cure.START)
 
 
 # -- connecting --------------------------------------------------------------------------------------
@@ -446,6 +448,73 @@ def test_a_farm_that_serves_already_is_not_started_again(qtbot: QtBot) -> None:
     local.start()
     assert served == ["local"]
     assert local.state is State.IDLE
+
+
+def test_a_program_that_ends_is_blamed_with_its_own_words_only(qtbot: QtBot) -> None:
+    program = Program(["--farm", "no such name!", "broker"], leash=False)
+    with qtbot.waitSignal(program.ended, timeout=30_000):
+        program.start()
+    assert "no such name!" in program.fatal
+    assert not program.fatal.startswith("farm:")
+    for line, fatal in (
+        ("2026-11-30 13:30:19,096 level=INFO logger=overcrank.agent event=session state=lost", ""),
+        ("2026-11-30 13:30:19,096 level=ERROR logger=overcrank.agent the disk is full", "the disk is full"),
+        ("2026-11-30 13:30:19,096 overcrank.broker INFO serving farm=x errors=ERROR", "the disk is full"),
+        ("2026-11-30 13:30:19,096 overcrank.broker CRITICAL no disk", "no disk"),
+        ("farm: port 7460 is already in use", "port 7460 is already in use"),
+    ):
+        program._say(line)
+        assert program.fatal == fatal or (not fatal and "no such name!" in program.fatal)
+
+
+def test_a_broker_that_is_killed_is_told_apart_and_started_again_on_its_ports(qtbot: QtBot) -> None:
+    """The agent goes on talking after its broker died: what it says is no reason of the broker's."""
+    local = LocalFarm()
+    lines: list[str] = []
+    local.said.connect(lines.append)
+    try:
+        with qtbot.waitSignal(local.serving, timeout=60_000):
+            local.start()
+        first = read_endpoint(Places("local").endpoint)
+        assert first is not None
+        qtbot.waitUntil(lambda: any("session" in line for line in lines), timeout=60_000)
+        os.kill(first.pid, signal.SIGKILL)
+        qtbot.waitUntil(lambda: local.state is State.IDLE, timeout=60_000)
+        assert local.trouble == "the broker was killed, or crashed, without a word"
+        with qtbot.waitSignal(local.serving, timeout=60_000):
+            local.restart()
+        again = read_endpoint(Places("local").endpoint)
+        assert again is not None
+        assert again.pid != first.pid
+        assert (again.control, again.join, again.bulk) == (first.control, first.join, first.bulk)
+    finally:
+        local.finish()
+
+
+def test_a_farm_of_this_machine_that_has_ended_is_started_by_the_page_s_button(
+    page: Page, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(LocalFarm, "restart", lambda local: started.append(local.farm))
+    page.offer(Choice("local", "127.0.0.1:9", known=True, here=True, ended=True, usual=True))
+    page.rig.give(
+        Standing(Link.LOST, "no farm answers at x: its broker (process 9) has ended", "start", "unreachable")
+    )
+    assert page.view.heading.text() == "This machine's farm has ended"
+    assert page.view.cure_button.text() == "Start it again"
+    qtbot.keyClick(page.view.cure_button, Qt.Key.Key_Space)
+    assert started == ["local"]
+
+
+def test_what_was_typed_is_gone_when_the_page_is_left(page: Page, qtbot: QtBot) -> None:
+    card = page.view.connect_card
+    qtbot.keyClicks(card.token, "nonsense")
+    qtbot.keyClick(card.token, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: bool(card.problem.text()), timeout=10_000)
+    page.view.hide()
+    page.view.show()
+    assert card.token.text() == ""
+    assert card.problem.text() == ""
 
 
 def test_a_program_says_lines_as_they_come_and_its_end(qtbot: QtBot) -> None:

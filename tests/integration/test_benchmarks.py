@@ -112,3 +112,18 @@ def test_makespan_of_a_small_farm_beats_the_plain_one(tmp_path: Path) -> None:
         assert figures[f"{name}.strict_bound"] < figures[f"{name}.bound"] < figures[f"{name}.makespan"]
         assert 1 < figures[f"{name}.ratio"] < figures[f"{name}.fifo_ratio"]
     assert figures["mixed.unfairness.film"] <= 0.05
+
+
+@pytest.mark.slow
+def test_the_client_is_measured_with_a_real_farm_and_beside_a_tree(tmp_path: Path) -> None:
+    pytest.importorskip("PySide6.QtWidgets", reason="pip install 'overcrank[gui]'")
+    figures = run("gui.py", tmp_path, "--quick")
+    assert 0 < figures["gui.start_bare"] < figures["gui.start"] <= figures["gui.start_all"]
+    assert figures["gui.open_1m"] > figures["gui.paint_1m"] > 0
+    assert figures["gui.stream_1k.rows"] > 500, "changes came while somebody scrolled"
+    assert figures["gui.stream_1k.gap_p50"] <= figures["gui.stream_1k.gap_p99"]
+    assert figures["gui.stream_1k.gap_p99"] <= figures["gui.stream_1k.gap_max"]
+    assert figures["gui.stream_1k.fps"] > 1
+    assert figures["gui.memory"] > figures["gui.tree_500.memory"] > 0
+    assert {"gui.filter_500", "gui.sort_500", "gui.resize_fps", "gui.idle_cpu"} <= set(figures)
+    assert {"gui.log_first", "gui.log_fetch", "gui.log_regex"} <= set(figures)

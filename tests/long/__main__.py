@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.long import bpy, chaos, core, rules
+from tests.long import bpy, chaos, core, gui, rules
 
-_DRIVERS = {"bpy": bpy, "chaos": chaos, "core": core, "rules": rules}
+_DRIVERS = {"bpy": bpy, "chaos": chaos, "core": core, "gui": gui, "rules": rules}
 
 
 def main() -> int:

@@ -211,6 +211,10 @@ def test_the_window_is_free_while_the_farm_takes_its_time(
         "        tray.watch()\n"
         "    said['still'] = tray.busy()\n"
         "    said['could_submit_twice'] = bpy.ops.overcrank.submit.poll()\n"
+        "    try:\n"
+        "        bpy.ops.overcrank.submit()\n"
+        "    except RuntimeError as error:\n"
+        "        said['why_not'] = str(error)\n"
         f"    open({str(go)!r}, 'w').close()\n"
         "submit(then=open_door, cores=1, version='ANY', paused=True)\n",
         scene,
@@ -220,6 +224,7 @@ def test_the_window_is_free_while_the_farm_takes_its_time(
     assert said["under_way"]
     assert said["still"] == "Waiting for the farm…"
     assert said["could_submit_twice"] is False
+    assert "still on its way (a script waits for it with wait=True): Waiting for the farm…" in said["why_not"]
     assert spec(house, said["job"]["number"])["paused"] is True
 
 

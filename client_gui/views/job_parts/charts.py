@@ -17,6 +17,7 @@ from PySide6.QtGui import QColor, QFocusEvent, QKeyEvent, QMouseEvent, QPainter,
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from client_gui.store import times
+from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
 from client_gui.views.job_parts.frameset import many
 from farm.sdk.words import duration_text
@@ -35,7 +36,7 @@ class Chart(QWidget):
         self._high_em = high_em
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self._restyle)
+        when_seen(theme, self, self._restyle)
 
     def _restyle(self) -> None:
         self.updateGeometry()

@@ -14,6 +14,7 @@ from PySide6.QtGui import QImageReader, QPainter, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QFormLayout, QFrame, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from client_gui.style.glyphs import state_icon
+from client_gui.style.lazily import when_seen
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.frameset import state_word
 from client_gui.views.job_parts.heat import WRITTEN, Mode
@@ -59,7 +60,7 @@ class FrameCard(QFrame):
             self._labels[name] = (key, value)
         self._head.setTextFormat(Qt.TextFormat.PlainText)
         board.details.came.connect(self._came)
-        self._theme.changed.connect(self._restyle)
+        when_seen(self._theme, self, self._restyle)
         self._restyle()
 
     def _restyle(self) -> None:

@@ -82,6 +82,7 @@ class FrameGrid(QAbstractScrollArea):
         board.picked.moved.connect(self._moved)
         self._theme.changed.connect(self._restyled)
         board.desk.client.stood.connect(self._stood)
+        board.desk.actions.pending_changed.connect(self._picked)
 
     # -- what is shown --
 

@@ -41,6 +41,8 @@ _SPOKEN: Final = Qt.ItemDataRole.AccessibleTextRole
 UNIT_ROLE: Final = Qt.ItemDataRole.UserRole + 1
 BAR_ROLE: Final = Qt.ItemDataRole.UserRole + 2
 OUTLIER_ROLE: Final = Qt.ItemDataRole.UserRole + 3
+#: How far a running frame is, 0 to 1.
+PROGRESS_ROLE: Final = Qt.ItemDataRole.UserRole + 4
 #: Steps with more frames than this are not arranged anew with every change.
 AT_ONCE: Final = 20_000
 #: How long their figures are gathered before they are counted anew.
@@ -308,6 +310,8 @@ class FrameModel(QAbstractTableModel):
             return int(side | Qt.AlignmentFlag.AlignVCenter)
         if role == UNIT_ROLE:
             return unit
+        if role == PROGRESS_ROLE:
+            return self._progress(frames.step, unit) if column == Col.STATE else None
         if column == Col.TIME and role in (BAR_ROLE, OUTLIER_ROLE, _TIP, _SPOKEN):
             return self._time(unit, role)
         if column == Col.NOTE and role == _TIP:
@@ -330,7 +334,7 @@ class FrameModel(QAbstractTableModel):
             state = self._board.state(step, unit)
             if state is None:
                 return ""
-            part = row.progress if row is not None and state == UnitState.RUNNING else None
+            part = self._progress(step, unit)
             return f"{state_word(state)} {part:.0%}" if part is not None else state_word(state)
         if column == Col.TIME:
             seconds = self._seconds[unit]
@@ -346,6 +350,14 @@ class FrameModel(QAbstractTableModel):
             return price_text(row.cost_nano)
         return WRITTEN[mode](value) if value is not None else ""
 
+    def _progress(self, step: str, unit: int) -> float | None:
+        """How far a frame is, while it runs and the farm tells."""
+        if self._board.state(step, unit) != UnitState.RUNNING:
+            return None
+        row = self._board.details.row(step, unit)
+        part = row.progress if row is not None else None
+        return None if part is None else min(max(part, 0.0), 1.0)
+
     def _time(self, unit: int, role: int) -> Any:
         known, seconds = self._known, float(self._seconds[unit])
         if known is None or seconds != seconds:
@@ -354,7 +366,7 @@ class FrameModel(QAbstractTableModel):
             # Twice the median is a full half of the room; what is beyond the 95th percentile is cut.
             whole = max(known.p95_s, known.median_s * 2) or 1.0
             return min(1.0, seconds / whole)
-        slow = known.median_s > 0 and seconds > 3 * known.median_s
+        slow = known.median_s > 0 and seconds > times.slow_from_s(known.median_s)
         if role == OUTLIER_ROLE:
             return slow
         if known.median_s <= 0:

@@ -29,6 +29,7 @@ from client_gui.actions.context import ActionContext
 from client_gui.actions.records import SELECT_STATES
 from client_gui.settings import Setting
 from client_gui.style.glyphs import state_icon
+from client_gui.style.lazily import when_seen
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.framecard import FrameCard
 from client_gui.views.job_parts.framegrid import FrameGrid
@@ -37,6 +38,7 @@ from client_gui.views.job_parts.frameset import many
 from client_gui.views.job_parts.frametable import FrameTable
 from client_gui.views.job_parts.gridlegend import GridLegend
 from client_gui.views.job_parts.heat import MODE_HELP, Mode
+from client_gui.views.job_parts.remembered import remember_shares
 from client_gui.views.job_parts.selecting import select_word
 from client_gui.views.job_parts.timespanel import TimesPanel
 from client_gui.views.job_parts.unitfilter import partial_fields
@@ -45,6 +47,8 @@ from farm.model.states import UnitState
 
 MODE: Final = Setting("job/grid_mode", Mode.STATE.value)
 TIMES: Final = Setting("job/times", True)
+#: Below these heights of the tab, in heights of the font, times are shown only when somebody asks for them.
+TIMES_BESIDE_EM, TIMES_BELOW_EM = 24, 36
 #: How long somebody must stop typing before a filter is run.
 TYPED_MS: Final = 120
 
@@ -64,6 +68,8 @@ class FramesTab(QWidget):
         self.card = FrameCard(board, self)
         self.card.hide()
         self._shown_states: set[int] = set()
+        self._low = False
+        self._times_asked = False
         self._empty = QLabel()
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._empty.setWordWrap(True)
@@ -89,7 +95,7 @@ class FramesTab(QWidget):
         board.step_changed.connect(self._step_changed)
         board.states_changed.connect(self._states_changed)
         board.picked.changed.connect(self._counted)
-        self._theme.changed.connect(self._restyle)
+        when_seen(self._theme, self, self._restyle)
         self._set_mode(_mode_of(board.desk.settings.get(MODE)))
         self.times.setVisible(board.desk.settings.get(TIMES))
         self._times_button.setChecked(board.desk.settings.get(TIMES))
@@ -154,6 +160,8 @@ class FramesTab(QWidget):
         both.setChildrenCollapsible(False)
         both.setSizes([400, 600])
         self.splitter, self.below = both, below
+        for splitter, name in ((both, "rows"), (below, "table")):
+            remember_shares(splitter, self._board.desk.settings, f"job/frames_{name}")
         return both
 
     def _build_modes(self) -> QWidget:
@@ -242,6 +250,20 @@ class FramesTab(QWidget):
         super().resizeEvent(event)
         wide = self.width() >= self._theme.em(64)
         self.below.setOrientation(Qt.Orientation.Horizontal if wide else Qt.Orientation.Vertical)
+        self._fit_times()
+
+    def _fit_times(self) -> None:
+        """In a low dock frames have the room, unless somebody asks for times there."""
+        wide = self.below.orientation() is Qt.Orientation.Horizontal
+        self._low = self.height() < self._theme.em(TIMES_BESIDE_EM if wide else TIMES_BELOW_EM)
+        if not self._low:
+            self._times_asked = False
+        on = bool(self._board.desk.settings.get(TIMES)) and (not self._low or self._times_asked)
+        self.times.setVisible(on)
+        if on != self._times_button.isChecked():
+            self._times_button.blockSignals(True)
+            self._times_button.setChecked(on)
+            self._times_button.blockSignals(False)
 
     def _restyle(self) -> None:
         theme = self._theme
@@ -319,8 +341,10 @@ class FramesTab(QWidget):
         self.legend.refresh()
 
     def _show_times(self, on: bool) -> None:
+        self._times_asked = on and self._low
+        if on or not self._low:
+            self._board.desk.settings.set(TIMES, on)
         self.times.setVisible(on)
-        self._board.desk.settings.set(TIMES, on)
 
     def _hover(self, step: str, unit: int, at: QPoint) -> None:
         if step or self.card.isVisible():

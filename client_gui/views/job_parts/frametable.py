@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QPersistentModelIndex, QRect, QRectF, Qt
 from PySide6.QtGui import (
+    QColor,
     QContextMenuEvent,
+    QFontMetrics,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
@@ -32,10 +34,13 @@ from PySide6.QtWidgets import (
 from client_gui.actions.records import SELECT_STATES
 from client_gui.delegates.ink import STALE_OPACITY, Ink, mixed
 from client_gui.store.columns import step_address
+from client_gui.style.lazily import when_seen
+from client_gui.views.heads import SortHead
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.framecolumns import HEADS, Col
-from client_gui.views.job_parts.framemodel import BAR_ROLE, OUTLIER_ROLE, UNIT_ROLE, FrameModel
+from client_gui.views.job_parts.framemodel import BAR_ROLE, OUTLIER_ROLE, PROGRESS_ROLE, UNIT_ROLE, FrameModel
 from client_gui.views.job_parts.frameset import many, state_word
+from client_gui.views.job_parts.remembered import ColumnWidths
 from client_gui.views.job_parts.selecting import select_word
 
 Index = QModelIndex | QPersistentModelIndex
@@ -77,6 +82,8 @@ class FrameDelegate(QStyledItemDelegate):
         room = rect.adjusted(ink.gap, 0, -ink.gap, 0)
         painter.setFont(ink.font)
         if column == Col.STATE:
+            part = index.data(PROGRESS_ROLE)
+            self._bar(painter, rect, part, ink.state("running"))
             self._state(painter, room, unit, str(index.data() or ""))
         else:
             self._text(painter, rect, room, index, plain=not picked)
@@ -96,7 +103,7 @@ class FrameDelegate(QStyledItemDelegate):
         ink, column = self.ink, index.column()
         outlier = column == Col.TIME and bool(index.data(OUTLIER_ROLE))
         if column == Col.TIME:
-            self._bar(painter, rect, index.data(BAR_ROLE), outlier)
+            self._bar(painter, rect, index.data(BAR_ROLE), ink.warn if outlier else ink.accent)
         colour = ink.warn if outlier else ink.dim if plain and column in (Col.NOTE, Col.NODE) else ink.text
         painter.setPen(colour)
         text = str(index.data() or "")
@@ -125,14 +132,15 @@ class FrameDelegate(QStyledItemDelegate):
             text,
         )
 
-    def _bar(self, painter: QPainter, rect: QRect, part: Any, outlier: bool) -> None:
+    def _bar(self, painter: QPainter, rect: QRect, part: Any, colour: QColor) -> None:
         if part is None:
             return
         ink = self.ink
         high = self._theme.em(0.16)
         room = QRectF(rect).adjusted(ink.gap, 0, -ink.gap, -1)
-        colour = mixed(ink.base, ink.warn if outlier else ink.accent, 0.6)
-        painter.fillRect(QRectF(room.left(), room.bottom() - high, room.width() * part, high), colour)
+        painter.fillRect(
+            QRectF(room.left(), room.bottom() - high, room.width() * part, high), mixed(ink.base, colour, 0.6)
+        )
 
 
 class FrameTable(QTableView):
@@ -144,6 +152,7 @@ class FrameTable(QTableView):
         self._theme = board.desk.theme
         self._frames = model
         self._anchor_unit = -1
+        self.setHorizontalHeader(SortHead(self))
         self.setModel(model)
         self.setItemDelegate(FrameDelegate(board, self))
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -165,7 +174,7 @@ class FrameTable(QTableView):
         head.setSectionsMovable(True)
         head.setSortIndicator(Col.FRAME, Qt.SortOrder.AscendingOrder)
         self.setSortingEnabled(True)
-        self._theme.changed.connect(self._restyle)
+        when_seen(self._theme, self, self._restyle)
         board.picked.changed.connect(self.viewport().update)
         board.desk.actions.pending_changed.connect(self.viewport().update)
         board.desk.client.stood.connect(self._stood)
@@ -175,16 +184,25 @@ class FrameTable(QTableView):
         board.details.came.connect(self._came)
         model.counted.connect(self.look)
         self.verticalScrollBar().valueChanged.connect(self.look)
+        self._widths = ColumnWidths(head, HEADS, self._theme, board.desk.settings, "job/frames")
         self._restyle()
+        self._widths.restore()
 
     def _restyle(self) -> None:
+        with self._widths.by_itself():
+            self._size()
+        self.viewport().update()
+
+    def _size(self) -> None:
         theme = self._theme
         height = theme.row_height()
         self.verticalHeader().setMinimumSectionSize(height)
         self.verticalHeader().setDefaultSectionSize(height)
         head = self.horizontalHeader()
         head.setMinimumSectionSize(theme.em(2))
-        metrics = self.fontMetrics()
+        # The arrow of the sorted column stands in what Qt takes for the room of its word.
+        head.setTextElideMode(Qt.TextElideMode.ElideNone)
+        metrics = QFontMetrics(theme.font())
         samples = {
             Col.FRAME: "--000000",
             Col.STATE: "-- running 100%",
@@ -196,10 +214,9 @@ class FrameTable(QTableView):
         }
         for column, sample in samples.items():
             wide = max(
-                metrics.horizontalAdvance(sample), metrics.horizontalAdvance(HEADS[column]) + theme.em(1.6)
+                metrics.horizontalAdvance(sample), metrics.horizontalAdvance(HEADS[column]) + theme.em(2.2)
             )
             head.resizeSection(column, wide + theme.em(0.9))
-        self.viewport().update()
 
     def _stood(self) -> None:
         if self._live != self._board.desk.client.live:

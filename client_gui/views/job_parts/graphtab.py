@@ -26,6 +26,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QStackedWidget, QVBoxLayout, QWidget
 
 from client_gui.style.glyphs import paint_glyph
+from client_gui.style.lazily import when_seen
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.header import counts_words, paint_counts
 from client_gui.views.job_parts.jobspec import JobFile
@@ -101,7 +102,7 @@ class Graph(QWidget):
         self.setAccessibleName("Graph of the job's steps")
         board.row_changed.connect(self.update)
         board.step_changed.connect(self._follow)
-        self._theme.changed.connect(self._restyle)
+        when_seen(self._theme, self, self._restyle)
 
     def set(self, needs: list[Need]) -> None:
         """Shows other lines."""
@@ -332,7 +333,7 @@ class GraphTab(QWidget):
         box.addWidget(self._pages)
         file.changed.connect(self.refresh)
         board.steps_changed.connect(self.refresh)
-        board.desk.theme.changed.connect(self._restyle)
+        when_seen(board.desk.theme, self, self._restyle)
         self.graph.job_wanted.connect(board.desk.focus.set_job)
         self._restyle()
         self.refresh()

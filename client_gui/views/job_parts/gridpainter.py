@@ -7,11 +7,16 @@ Cells are drawn as one picture a step; glyphs and numbers only when few cells ar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from PySide6.QtCore import QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFontMetrics, QImage, QPainter, QPen, QPixmap
+from PySide6.QtGui import QBrush, QColor, QFontMetrics, QImage, QPainter, QPen, QPixmap
 
 from client_gui.delegates.ink import STALE_OPACITY
+from client_gui.store.columns import step_address
 from client_gui.style.glyphs import paint_glyph
 from client_gui.style.theme import Theme
 from client_gui.views.job_parts.board import JobBoard
@@ -130,11 +135,43 @@ class GridPainter:
         painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, False)
         painter.drawImage(target, picture)
         begin, end = first * cells.columns, min(last * cells.columns, strip.units)
+        self._promises(painter, cells, strip, number, begin, end)
         self._marks(painter, cells, strip, number, begin, end)
         if cells.cell >= _GAPS_FROM:
             self._gaps(painter, cells, target)
         if cells.cell >= self._theme.em(0.8):
             self._write(painter, cells, strip, number, begin, end)
+
+    def _promises(
+        self, painter: QPainter, cells: Cells, strip: Strip, number: int, begin: int, end: int
+    ) -> None:
+        """Cells that are about to change: hatched in the colour of the state they will have."""
+        book = self._board.desk.actions
+        for word, units in book.doer.cells.masks(step_address(self._board.job, strip.step), "state"):
+            marks = np.frombuffer(units, np.uint8)[begin:end]
+            if not marks.any():
+                continue
+            colour = self._theme.state_colour(word)
+            if cells.cell < _GAPS_FROM:
+                colour.setAlphaF(0.6)
+                self._veil(painter, cells, strip, begin, marks, colour)
+                continue
+            under = QColor(self._theme.colour("base"))
+            under.setAlphaF(0.45)
+            for area in self._areas(cells, number, np.flatnonzero(marks) + begin):
+                # What is there now shines through.
+                painter.fillRect(area, under)
+                painter.fillRect(area, QBrush(colour, Qt.BrushStyle.BDiagPattern))
+
+    @staticmethod
+    def _areas(cells: Cells, number: int, units: npt.NDArray[np.int64]) -> Iterator[QRectF]:
+        """Rectangles of cells beside each other."""
+        for low, high in spans(units):
+            for line in range(low // cells.columns, high // cells.columns + 1):
+                left = max(low, line * cells.columns)
+                right = min(high, (line + 1) * cells.columns - 1)
+                x, y, edge, _ = cells.rect(Place(number, left))
+                yield QRectF(x, y, (right - left + 1) * edge, edge)
 
     def _gaps(self, painter: QPainter, cells: Cells, target: QRect) -> None:
         painter.setPen(QPen(self._theme.colour("base"), 1))
@@ -153,37 +190,33 @@ class GridPainter:
             return
         accent = self._theme.colour("accent")
         if cells.cell < _GAPS_FROM:
-            self._veil(painter, cells, strip, begin, end, accent)
+            accent.setAlphaF(0.68)
+            self._veil(painter, cells, strip, begin, marks, accent)
             return
         veil = QColor(accent)
         # In heats the colour under the veil is what is looked at.
         veil.setAlphaF(0.34 if self._picture.mode is Mode.STATE else 0.0)
         pen = QPen(accent, min(max(1.0, cells.cell / 10), 3.0))
-        painter.setPen(Qt.PenStyle.NoPen)
-        for low, high in spans(np.flatnonzero(marks) + begin):
-            for line in range(low // cells.columns, high // cells.columns + 1):
-                left = max(low, line * cells.columns)
-                right = min(high, (line + 1) * cells.columns - 1)
-                x, y, edge, _ = cells.rect(Place(number, left))
-                area = QRectF(x + 1, y + 1, (right - left + 1) * edge - 1, edge - 1)
-                painter.fillRect(area, veil)
-                painter.setPen(pen)
-                inset = pen.widthF() / 2
-                painter.drawRect(area.adjusted(inset, inset, -inset, -inset))
+        inset = pen.widthF() / 2
+        painter.setPen(pen)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        for whole in self._areas(cells, number, np.flatnonzero(marks) + begin):
+            area = whole.adjusted(1, 1, 0, 0)
+            painter.fillRect(area, veil)
+            painter.drawRect(area.adjusted(inset, inset, -inset, -inset))
 
+    @staticmethod
     def _veil(
-        self, painter: QPainter, cells: Cells, strip: Strip, begin: int, end: int, accent: QColor
+        painter: QPainter, cells: Cells, strip: Strip, begin: int, marked: npt.NDArray[Any], tint: QColor
     ) -> None:
-        """Cells too small for lines: those that are selected are tinted."""
+        """Cells too small for lines: those that are marked are tinted."""
         columns = cells.columns
-        lines = -(-(end - begin) // columns)
+        lines = -(-len(marked) // columns)
         veil = np.zeros((lines, columns + -columns % 4), np.uint8)
         marks = np.zeros(lines * columns, np.uint8)
-        marks[: end - begin] = self._board.picked.marks(strip.step)[begin:end]
+        marks[: len(marked)] = marked != 0
         veil[:, :columns] = marks.reshape(lines, columns)
         picture = QImage(veil.data, columns, lines, veil.strides[0], QImage.Format.Format_Indexed8)
-        tint = QColor(accent)
-        tint.setAlphaF(0.68)
         picture.setColorTable([0, tint.rgba()])
         top = strip.first + begin // columns * cells.cell
         painter.drawImage(

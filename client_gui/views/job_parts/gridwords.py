@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from client_gui.store.columns import step_address
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.frameset import many, state_word
 from client_gui.views.job_parts.heat import MODE_HELP, WRITTEN, Mode
@@ -19,7 +20,10 @@ def grid_words(board: JobBoard, mode: Mode) -> str:
     state = board.state(picked.step, picked.unit) if picked.step else None
     frames = board.frames.get(picked.step)
     if frames is not None and picked.unit >= 0 and state is not None:
+        address = step_address(board.job, picked.step)
+        to = board.desk.actions.pending("units", (address, picked.unit), "state")
         said = f"frame {frames.name(picked.unit)} of {picked.step}: {state_word(state)}"
+        said += f", about to become {to}" if to else ""
         if mode in WRITTEN:
             value = board.figures.one(mode, picked.step, picked.unit)
             said += f", {mode} {WRITTEN[mode](value) if value is not None else 'not known'}"

@@ -11,10 +11,13 @@ from PySide6.QtCore import QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
+from client_gui.actions.buttons import show_possible
+from client_gui.actions.records import BY_ID
 from client_gui.delegates.bars import PARTS_ORDER, draw_parts
 from client_gui.store.columns import summed_counts
-from client_gui.store.eta import UNKNOWN, eta_text, left_text
+from client_gui.store.eta import UNKNOWN, eta_text, left_text, standstill
 from client_gui.style.glyphs import state_icon
+from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.charts import Sparkline
@@ -138,7 +141,7 @@ class JobHeader(QWidget):
         board.step_changed.connect(self._draw_line)
         board.figures_changed.connect(lambda *_: self._soon.isActive() or self._soon.start())
         board.desk.actions.pending_changed.connect(self.refresh)
-        self._theme.changed.connect(self._restyle)
+        when_seen(self._theme, self, self._restyle)
         self._restyle()
 
     def _restyle(self) -> None:
@@ -210,6 +213,10 @@ class JobHeader(QWidget):
         now_us = self._board.desk.client.now_us()
         low, high = row["eta_low_us"], row["eta_high_us"]
         ended = row["ended_us"] and row["state"] in ("done", "canceled", "failed")
+        still = "" if ended else standstill(str(row["state"]), row["running"])
+        if still:
+            # The broker's range is of work that would go on.
+            low = high = None
         ready = (
             time_text(row["ended_us"], now_us / 1e6) if ended else eta_text(low, high, now_us, local_zone())
         )
@@ -237,22 +244,24 @@ class JobHeader(QWidget):
         without = row["not_estimated"]
         tip = left_text(low, high, now_us)
         tip = f"{tip} left; holds in about four of five cases" if high is not None and not ended else ""
-        if without:
+        tip = still or tip
+        if without and not still:
             tip += f"\nwithout {', '.join(without)}"
         self._values["ready"][0].setToolTip(tip)
-        self._values["at the end"][0].setToolTip(tip and "what it will have cost; " + tip.partition("; ")[2])
+        self._values["at the end"][0].setToolTip(
+            "" if still else tip and "what it will have cost; " + tip.partition("; ")[2]
+        )
 
     def _show_buttons(self, row: dict[str, Any]) -> None:
         book, context = self._board.desk.actions, self._board.job_context()
+        why_not = book.judge(context)
         paused = row["state"] == "paused"
         for action, button in self.buttons.items():
             if action in ("pause", "resume"):
                 button.setVisible((action == "resume") == paused)
-            why = book.why_not(action, context)
-            button.setEnabled(not why)
-            button.setToolTip(why or button.text())
+            why = why_not(action)
+            show_possible(button, why, f"{BY_ID[action].summary}  {book.keymap.shown(action)}".strip())
             button.setAccessibleName(button.text().rstrip("…"))
-            button.setAccessibleDescription(why)
         self.buttons["retry"].setVisible(bool(row["failed"]))
         if row["failed"]:
             self.buttons["retry"].setText(f"Retry {many(row['failed'], 'failed frame')}")

@@ -12,8 +12,10 @@ from PySide6.QtCore import QModelIndex, Qt, QTimer
 from PySide6.QtGui import QPalette, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QSplitter, QVBoxLayout, QWidget
 
+from client_gui.style.lazily import when_seen
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.frameset import many
+from client_gui.views.job_parts.remembered import remember_shares
 from client_gui.views.job_parts.tables import PlainTable, RowModel, TableColumn
 from farm.model.errors import OvercrankError
 from farm.protocol.client import AttemptsReply, AttemptsReq, HistoryReply, HistoryReq
@@ -81,6 +83,8 @@ class HistoryTab(QWidget):
         self.tries = RowModel(TRIES, self)
         self.table = PlainTable(self._theme, self.changes, "History")
         self.attempts = PlainTable(self._theme, self.tries, "Attempts")
+        for table, name in ((self.table, "history"), (self.attempts, "attempts")):
+            table.remember(board.desk.settings, f"job/{name}")
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter: words of who, what, why")
         self.filter.setAccessibleName("Filter of the history")
@@ -116,6 +120,7 @@ class HistoryTab(QWidget):
         box.setContentsMargins(0, 0, 0, 0)
         box.addWidget(both)
         self.splitter = both
+        remember_shares(both, self._board.desk.settings, "job/history_parts")
         self._again = QTimer(self)
         self._again.setSingleShot(True)
         self._again.setInterval(AGAIN_MS)
@@ -127,7 +132,7 @@ class HistoryTab(QWidget):
         board.picked.moved.connect(self._follow)
         board.step_changed.connect(self._follow)
         board.desk.focus.unit_changed.connect(self._follow)
-        self._theme.changed.connect(self._restyle)
+        when_seen(self._theme, self, self._restyle)
         for label in (self._note, self._head):
             label.setTextFormat(Qt.TextFormat.PlainText)
         self._restyle()

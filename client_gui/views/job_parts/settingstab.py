@@ -89,7 +89,11 @@ class _SettingModel(RowModel):
         text = str(value).strip()
         if role != Qt.ItemDataRole.EditRole or not row.key or text == row.raw:
             return False
-        self._board.desk.actions.run("set", self.context_of(row), json.dumps({row.key: text}))
+        context = self.context_of(row)
+        address = context.units[0].address if context.units else f"J{context.jobs[0]}"
+        # What it was is known here and nowhere in the lists: without it there would be no undo.
+        before = {address: {row.key: row.raw}}
+        self._board.desk.actions.run("set", context, json.dumps({row.key: text}), before)
         return True
 
 
@@ -198,6 +202,7 @@ class SettingsTab(QWidget):
         self.model = _SettingModel(board, self)
         self.table = _SettingTable(board.desk.theme, self.model, "Settings")
         self.table.setItemDelegate(_SettingDelegate(board, self.model, self.table))
+        self.table.remember(board.desk.settings, "job/settings")
         self.table.setEditTriggers(
             QAbstractItemView.EditTrigger.DoubleClicked | QAbstractItemView.EditTrigger.EditKeyPressed
         )

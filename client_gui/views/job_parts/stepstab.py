@@ -104,6 +104,7 @@ class _StepTable(PlainTable):
         super().__init__(board.desk.theme, model, "Steps", parent)
         self._board = board
         self.setItemDelegate(_StepDelegate(board, self))
+        self.remember(board.desk.settings, "job/steps")
 
     def context(self) -> ActionContext:
         """The selected steps, as actions take them."""

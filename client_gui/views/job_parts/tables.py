@@ -7,13 +7,19 @@ not: what the rows mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QAbstractItemView, QFrame, QHeaderView, QTableView, QWidget
 
+from client_gui.settings import Settings
+from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
+from client_gui.views.heads import SortHead
+from client_gui.views.job_parts.remembered import ColumnWidths
 
 Index = QModelIndex | QPersistentModelIndex
 #: The row's own object.
@@ -155,6 +161,7 @@ class PlainTable(QTableView):
         super().__init__(parent)
         self._theme = theme
         self._rows = model
+        self.setHorizontalHeader(SortHead(self))
         self.setModel(model)
         self.setAccessibleName(name)
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -170,15 +177,26 @@ class PlainTable(QTableView):
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.horizontalHeader().setHighlightSections(False)
         self.horizontalHeader().setStretchLastSection(True)
-        theme.changed.connect(self.restyle)
+        self._widths: ColumnWidths | None = None
+        when_seen(theme, self, self.restyle)
         self.restyle()
+
+    def remember(self, settings: Settings, name: str) -> None:
+        """Keeps columns as wide as somebody makes them."""
+        names = [column.head for column in self._rows.columns]
+        self._widths = ColumnWidths(self.horizontalHeader(), names, self._theme, settings, name)
+        self._widths.restore()
 
     def restyle(self) -> None:
         """Takes colours and sizes from the theme anew."""
+        with self._widths.by_itself() if self._widths is not None else nullcontext():
+            self._size()
+
+    def _size(self) -> None:
         theme = self._theme
         self.verticalHeader().setMinimumSectionSize(theme.row_height())
         self.verticalHeader().setDefaultSectionSize(theme.row_height())
-        metrics = self.fontMetrics()
+        metrics = QFontMetrics(theme.font())
         for number, column in enumerate(self._rows.columns[:-1]):
             words = max(column.sample, column.head + "  ", key=metrics.horizontalAdvance)
             self.horizontalHeader().resizeSection(number, metrics.horizontalAdvance(words) + theme.em(0.9))

@@ -16,7 +16,8 @@ from PySide6.QtGui import QPalette, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from client_gui.store import times
-from client_gui.store.eta import eta_text, left_text
+from client_gui.store.eta import eta_text, left_text, standstill
+from client_gui.style.lazily import when_seen
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.charts import Bar, Bars, HistogramChart, Sparkline
 from client_gui.views.job_parts.frameset import FrameSet, many
@@ -106,7 +107,7 @@ class TimesPanel(QScrollArea):
         board.step_changed.connect(self.refresh)
         board.row_changed.connect(self._later)
         board.picked.changed.connect(self._later)
-        self._theme.changed.connect(self._restyle)
+        when_seen(self._theme, self, self._restyle)
         self._restyle()
 
     def _restyle(self) -> None:
@@ -200,7 +201,7 @@ class TimesPanel(QScrollArea):
                     frames.name(unit),
                     duration_text(took),
                     took / found[0][1] if found[0][1] else 0.0,
-                    "warn" if median and took > 3 * median else "accent",
+                    "warn" if median and took > times.slow_from_s(median) else "accent",
                     f"{took / median:.1f}× the median" if median else "",
                     unit,
                 )
@@ -244,7 +245,11 @@ class TimesPanel(QScrollArea):
                 if step is not None and step.expected_frame_s > 0:
                     work = f", about {duration_text(left * step.expected_frame_s)} of node time"
                 parts.append(f"{many(left, 'frame')} left{work}")
-        if row is not None and row["eta_high_us"] is not None:
+        if (
+            row is not None
+            and row["eta_high_us"] is not None
+            and not standstill(str(row["state"]), row["running"])
+        ):
             now_us = board.desk.client.now_us()
             low, high = row["eta_low_us"], row["eta_high_us"]
             parts.append(

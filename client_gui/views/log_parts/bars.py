@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from PySide6.QtCore import QEvent, QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QPalette
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QSizePolicy, QToolButton, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
 
 from client_gui.style.glyphs import icon
 from client_gui.style.theme import Theme
@@ -181,6 +190,8 @@ class CauseBar(QWidget):
         self.retry.clicked.connect(lambda: self.wanted.emit("retry"))
         self.why = QPushButton("Why")
         self.why.clicked.connect(lambda: self.wanted.emit("why"))
+        self._cure: QAbstractButton | None = None
+        self._box = box
         box.addWidget(self._glyph, 0, Qt.AlignmentFlag.AlignTop)
         box.addWidget(self._words, 1)
         box.addWidget(self.retry)
@@ -197,8 +208,18 @@ class CauseBar(QWidget):
         self.setPalette(palette)
         paint_words(self._theme, self._words, "text")
 
+    def offer(self, button: QAbstractButton | None) -> None:
+        """Takes a button for what else would help, in place of the last one; None = there is none."""
+        if self._cure is not None:
+            self._box.removeWidget(self._cure)
+            self._cure.hide()
+            self._cure.deleteLater()
+        self._cure = button
+        if button is not None:
+            self._box.insertWidget(self._box.indexOf(self.why), button)
+
     def say(self, cause: str, cure: str, why_not: str) -> None:
-        """Says why, what would help, and why it cannot be retried ("" = it can)."""
+        """Says why, what would help in words, and why it cannot be retried ("" = it can)."""
         text = cause if not cure else f"{cause}\n{cure}"
         self._words.setText(text)
         self._words.setAccessibleName(text)

@@ -18,7 +18,8 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from client_gui.lanes import Lane, Ticket
 from client_gui.net.client import FarmClient
-from client_gui.store.logindex import Gap, Intake, LogMap, Piece
+from client_gui.store.logindex import Gap, LogMap
+from client_gui.store.logscan import Intake, Piece
 from client_gui.store.logtext import Line, line_of
 from client_gui.views.log_parts.spool import Spool
 from farm.model.errors import FarmUnreachable, OvercrankError
@@ -270,13 +271,20 @@ class LogDocument(QObject):
         """In the worker: finds rows and keeps the bytes."""
         if self._closed:
             return None
-        if self._spool is None:
-            self._spool = Spool()
+        # Held here: the window may close the document while this goes on.
+        spool = self._spool
+        if spool is None:
+            spool = self._spool = Spool()
         found = self._intake.take(offset, data)
         if found is None:
             return None
         piece, kept = found
-        self._spool.write(piece.start, kept)
+        try:
+            spool.write(piece.start, kept)
+        except OSError:
+            if self._closed:
+                return None
+            raise
         return piece
 
     def _taken(self, span: tuple[int, int], piece: Piece | None) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
-from client_gui.store.logindex import Offsets
+from client_gui.store.logscan import Offsets
 from client_gui.views.log_parts.document import LogDocument
 
 #: Without a word for so long, an expression is taken to have run away.

@@ -1,8 +1,6 @@
 """One log to be read: its rows with the minimap, looking for something, going somewhere, what is said below.
 
 What belongs here: what somebody does within one log.  What may not: which log that is (``views.log``).
-
-Longer than most: finding, comparing and going somewhere share one cursor and one line of words below.
 """
 
 from __future__ import annotations
@@ -10,9 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QStackedLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStackedLayout, QVBoxLayout, QWidget
 
 from client_gui.lanes import Lane
 from client_gui.store.logtext import Level
@@ -20,14 +18,13 @@ from client_gui.style.theme import Theme
 from client_gui.views.log_parts.bars import FindBar, GoToBar, paint_words, plain
 from client_gui.views.log_parts.comparing import Comparing
 from client_gui.views.log_parts.document import ALL_BYTES, LogDocument, selected_text
-from client_gui.views.log_parts.finder import Finder
+from client_gui.views.log_parts.finding import Finding
+from client_gui.views.log_parts.foot import LogFoot, plural_of
 from client_gui.views.log_parts.minimap import Layers, Minimap
 from client_gui.views.log_parts.pane import LinePane
 from client_gui.views.log_parts.rows import DiffRows, LogRows
-from farm.sdk.words import plural, size_text
+from farm.sdk.words import size_text
 
-#: After the last letter typed, before a search begins.
-_TYPED_MS: Final = 150
 #: Rows that are copied at once, when they are ready.
 _AT_ONCE: Final = 20_000
 #: Most bytes that go into the clipboard.
@@ -40,6 +37,7 @@ class LogReader(QWidget):
     Attributes:
         document: It; None for none.
         pane: Its rows.
+        place, amount, load: Of the line below it.
     """
 
     #: Its figures changed: errors, warnings, whether the end is followed.
@@ -54,9 +52,6 @@ class LogReader(QWidget):
         self.comparing: Comparing | None = None
         self._rows: LogRows | None = None
         self._diff: DiffRows | None = None
-        self._finder: Finder | None = None
-        self._hit: int | None = None
-        self._hit_wanted = False
         self._to_error = False
         self._lane = Lane()
         self.find_bar = FindBar(theme)
@@ -68,21 +63,15 @@ class LogReader(QWidget):
         self.message.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.message.setMargin(theme.em(1))
         self.message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.place = plain()
-        self.amount = plain()
-        self.load = QPushButton("Load all")
-        self.load.setFlat(True)
+        self.foot = LogFoot(theme)
+        self.place, self.amount, self.load = self.foot.place, self.foot.amount, self.foot.load
+        self.finding = Finding(self.find_bar, self.pane, self)
+        self.load.hide()
         self._pages = QStackedLayout()
         self._lay_out()
         self.find_bar.hide()
         self.go_bar.hide()
-        self._typed = QTimer(self)
-        self._typed.setSingleShot(True)
-        self._typed.setInterval(_TYPED_MS)
-        self._typed.timeout.connect(self._search)
-        self.find_bar.wanted.connect(lambda *_: self._typed.start())
-        self.find_bar.step.connect(self._find_step)
-        self.find_bar.closed.connect(self.close_find)
+        self.finding.changed.connect(self.minimap.update)
         self.go_bar.wanted.connect(self._go)
         self.go_bar.closed.connect(self._close_go)
         self.pane.moved.connect(self._foot)
@@ -94,7 +83,6 @@ class LogReader(QWidget):
         self.show_message("")
 
     def _lay_out(self) -> None:
-        theme = self._theme
         box = QVBoxLayout(self)
         box.setContentsMargins(0, 0, 0, 0)
         box.setSpacing(0)
@@ -109,14 +97,7 @@ class LogReader(QWidget):
         self._pages.addWidget(self.message)
         self._pages.addWidget(lines)
         box.addLayout(self._pages, 1)
-        foot = QHBoxLayout()
-        foot.setContentsMargins(theme.em(0.4), theme.em(0.1), theme.em(0.4), theme.em(0.1))
-        foot.setSpacing(theme.em(0.8))
-        foot.addWidget(self.place)
-        foot.addStretch(1)
-        foot.addWidget(self.amount)
-        foot.addWidget(self.load)
-        box.addLayout(foot)
+        box.addWidget(self.foot)
         self.restyle()
 
     # -- which log --
@@ -126,7 +107,7 @@ class LogReader(QWidget):
         if document is self.document:
             return
         self.end_compare()
-        self._drop_finder()
+        self.finding.drop()
         if self.document is not None:
             self.document.grew.disconnect(self._grew)
             self.document.ready.disconnect(self.pane.ready)
@@ -144,8 +125,7 @@ class LogReader(QWidget):
             document.stood.connect(self._stood)
             document.open(at_end=at != "top")
             self._grew()
-            if self.find_bar.isVisible():
-                self._search()
+        self.finding.look_in(document, self._rows)
         self._foot()
 
     def show_message(self, text: str) -> None:
@@ -160,17 +140,14 @@ class LogReader(QWidget):
         """Takes colours and sizes from the theme anew."""
         self.pane.restyle()
         self.find_bar.restyle()
-        for label in (self.message, self.place, self.amount):
-            paint_words(self._theme, label, "dim")
-        for label in (self.place, self.amount):
-            label.setFont(self._theme.font(small=True))
-        self.load.setFont(self._theme.font(small=True))
+        self.foot.restyle()
+        paint_words(self._theme, self.message, "dim")
         self.minimap.update()
 
     def shut(self) -> None:
         """Ends what runs."""
         self.end_compare()
-        self._drop_finder()
+        self.finding.drop()
         self._lane.clear()
 
     def _stood(self) -> None:
@@ -295,93 +272,12 @@ class LogReader(QWidget):
     # -- finding --
 
     def open_find(self) -> None:
-        """Asks what to look for; a short selection is taken for it."""
-        self.find_bar.show()
-        self.find_bar.edit.setFocus()
-        chosen = self.pane.selection
-        if chosen is not None and chosen[0].key == chosen[1].key and self._rows is not None:
-            line = self._rows.line(self.pane.cursor_row)
-            text = line.text[chosen[0].column : chosen[1].column] if line else ""
-            if 0 < len(text) <= 200:
-                self.find_bar.edit.setText(text)
-        self.find_bar.edit.selectAll()
-        self._search()
+        """Asks what to look for."""
+        self.finding.open()
 
     def close_find(self) -> None:
         """Ends the search."""
-        self.find_bar.hide()
-        self._drop_finder()
-        self.pane.setFocus()
-
-    def _drop_finder(self) -> None:
-        if self._finder is not None:
-            self._finder.close()
-            self._finder.deleteLater()
-            self._finder = None
-        if self._rows is not None:
-            self._rows.finder = None
-        self._hit = None
-        self.pane.clear_hit()
-
-    def _search(self) -> None:
-        self._typed.stop()
-        bar, document = self.find_bar, self.document
-        self._drop_finder()
-        text = bar.edit.text()
-        if not text or document is None or not bar.isVisible():
-            bar.say("")
-            self.minimap.update()
-            return
-        self._finder = Finder(document, text, bar.regex.isChecked(), bar.case.isChecked(), self)
-        self._finder.found.connect(self._found)
-        assert self._rows is not None
-        self._rows.finder = self._finder
-        self._hit_wanted = True
-        self._found()
-
-    def _found(self) -> None:
-        finder = self._finder
-        if finder is None:
-            return
-        if self._hit_wanted and finder.count:
-            self._hit_wanted = False
-            self._show_hit(finder.next((self.pane.place.key, self.pane.place.column - 1)))
-        self._say_hits()
-        self.pane.viewport().update()
-        self.minimap.update()
-
-    def _say_hits(self) -> None:
-        finder, document = self._finder, self.document
-        if finder is None or document is None:
-            return
-        if finder.trouble:
-            self.find_bar.say(finder.trouble, bad=True)
-            return
-        more = " …" if finder.busy or not document.map.whole else "+" if finder.full else ""
-        if not finder.count:
-            self.find_bar.say("looking …" if finder.busy else "no hits" + more, bad=not finder.busy)
-        elif self._hit is None:
-            self.find_bar.say(plural_of(finder.count, "hit") + more)
-        else:
-            self.find_bar.say(f"{self._hit + 1:,} of {finder.count:,}{more}")
-
-    def _find_step(self, back: bool) -> None:
-        finder = self._finder
-        if finder is None or finder.text != self.find_bar.edit.text():
-            self._search()
-            return
-        place = self.pane.place
-        self._show_hit(finder.next((place.key, place.column), back=back))
-        self._say_hits()
-
-    def _show_hit(self, hit: int | None) -> None:
-        finder, document = self._finder, self.document
-        self._hit = hit
-        if hit is None or finder is None or document is None:
-            return
-        key, column, length = finder.hits[hit]
-        self.pane.touched = True
-        self.pane.go_to(document.map.row_at(key), column, length)
+        self.finding.close()
 
     # -- copying --
 
@@ -484,8 +380,9 @@ class LogReader(QWidget):
             ("warn", document.map.mark_rows(Level.WARNING)),
             ("bad", document.map.mark_rows(Level.ERROR)),
         ]
-        if self._finder is not None:
-            layers.append(("accent", document.map.rows_of(self._finder.found_rows())))
+        found = self.finding.found_rows()
+        if found is not None:
+            layers.append(("accent", document.map.rows_of(found)))
         return layers
 
     def _count(self) -> int:
@@ -509,48 +406,12 @@ class LogReader(QWidget):
 
     def _foot(self) -> None:
         document = self.document
-        self.load.hide()
         if self.comparing is not None:
-            self._foot_of_diff()
-            return
-        if document is None or not document.map.rows:
-            self.place.setText("")
-            self.amount.setText("")
-            return
-        number, _ = document.map.number(self.pane.cursor_row)
-        lines = document.map.lines
-        here = "line ?" if number is None else f"line {number:,}"
-        self.place.setText(f"{here} of {lines:,}" if lines is not None else here)
-        errors, warnings = self.counts()
-        said = ", ".join((plural_of(errors, "error"), plural_of(warnings, "warning")))
-        self.minimap.setAccessibleDescription(said)
-        size = size_text(document.map.size)
-        if document.map.whole:
-            ended = "" if document.ended else " · still growing" if document.running else " · may go on"
-            self.amount.setText(f"{size}{ended}")
+            self.foot.say_difference(self.comparing)
+        elif document is None or not document.map.rows:
+            self.foot.clear()
         else:
-            self.amount.setText(f"{size_text(document.map.here)} of {size} here")
-            self.load.setVisible(not document.whole_wanted)
-
-    def _foot_of_diff(self) -> None:
-        assert self.comparing is not None
-        answer = self.comparing.answer
-        self.place.setText(f"{self.comparing.first.log} (−) against {self.comparing.second.log} (+)")
-        if answer is None:
-            self.amount.setText("")
-            return
-        said = [
-            f"{answer['removed']:,} only in the first",
-            f"{answer['added']:,} only in the second",
-            f"{answer['same']:,} alike",
-        ]
-        if answer["left_out"]:
-            said.append(f"too long to compare whole: {size_text(answer['left_out'])} of the middle left out")
-        if answer["cut"]:
-            said.append(f"{answer['cut']:,} further rows not shown")
-        self.amount.setText(" · ".join(said))
-
-
-def plural_of(count: int, word: str) -> str:
-    """``1 line``, ``12,034 lines``."""
-    return plural(count, word).replace(str(count), f"{count:,}", 1)
+            self.foot.say(document, self.pane.cursor_row)
+            errors, warnings = self.counts()
+            said = ", ".join((plural_of(errors, "error"), plural_of(warnings, "warning")))
+            self.minimap.setAccessibleDescription(said)

@@ -102,6 +102,17 @@ class Against(QComboBox):
         frame = frame_of(next((row for row in rows if row.name == key[1]), None), key[2])
         return str(frame) if frame is not None else key[1]
 
+    def names(self, mine: Key, other: Key | None) -> tuple[str, str]:
+        """What the two frames are called."""
+        first, second = (f"{self.name_of(key[0])} {self.number(key)}" if key else "" for key in (mine, other))
+        return first, second
+
+    def why_not(self, number: str) -> str:
+        """Why there is no frame to compare one of this number with."""
+        if self.other is None:
+            return "There is no other version. Hold a frame (More) to compare others with it."
+        return f"J{self.other[0]} has no frame {number}."
+
     def _versions(self, job: int) -> dict[int, str]:
         """Jobs whose names begin as this one's; found without a look at the other columns."""
         jobs = self._client.store.jobs

@@ -5,9 +5,11 @@ What belongs here: asking once, and keeping that up to date from what is followe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 from PySide6.QtCore import QObject, Signal
 
 from client_gui.net.client import FarmClient
@@ -49,9 +51,21 @@ class Newest(QObject):
         found = self._client.store.maps.get(step_address(*self._target))
         return found.states if found is not None else bytearray()
 
+    def state(self, unit: int) -> str:
+        """A unit's state in words."""
+        states = self.states()
+        try:
+            return UnitState(states[unit]).word if 0 <= unit < len(states) else "unknown"
+        except ValueError:
+            return "unknown"
+
     def done(self) -> list[int]:
         """Units that are done, in order."""
-        return [unit for unit, state in enumerate(self.states()) if state == DONE]
+        return self._done().tolist()
+
+    def _done(self) -> npt.NDArray[np.int64]:
+        states: npt.NDArray[np.int64] = np.flatnonzero(np.frombuffer(self.states(), np.uint8) == DONE)
+        return states
 
     def look(self, job: int, row: StepRow | None) -> None:
         """Looks at another step."""
@@ -101,6 +115,15 @@ class Newest(QObject):
                 if unit < len(states) and states[unit] == DONE:
                     found.setdefault(unit)
         # The farm forgets old attempts; then the last frames stand for the newest.
-        self.units = list(found) or self.done()[::-1]
+        self.units = list(found) or [int(unit) for unit in self._done()[: -MOST - 1 : -1]]
         self._tidy(states)
         self.changed.emit()
+
+
+def likely_step(rows: Sequence[StepRow]) -> str:
+    """The step whose pictures somebody most likely wants to see, when none was chosen."""
+    done = [row for row in rows if len(row.counts) > DONE and row.counts[DONE]]
+    for row in (*done, *rows):
+        if row.kind != "single":
+            return row.name
+    return rows[0].name if rows else ""

@@ -96,10 +96,13 @@ class ContactSheet(QAbstractScrollArea):
 
     def show_units(self, units: Sequence[int]) -> None:
         """Shows other units; the chosen one stays chosen if it is among them."""
-        if list(units) == list(self.units):
+        # All frames of a step are a range: a million of them are neither gone through nor kept.
+        alike = type(units) is type(self.units) and units == self.units
+        if alike or (len(units) == len(self.units) and list(units) == list(self.units)):
             return
         self.units = units
-        self._place = {unit: place for place, unit in enumerate(units)}
+        ranged = isinstance(units, range)
+        self._place = {} if ranged else {unit: place for place, unit in enumerate(units)}
         self._set_range()
         self.viewport().update()
         self.seen.emit()
@@ -119,7 +122,7 @@ class ContactSheet(QAbstractScrollArea):
         if unit == self.current:
             return
         self.current = unit
-        place = self._place.get(unit, -1)
+        place = self._place_of(unit)
         if place >= 0:
             area = self._area(place)
             low, high = (area.left(), area.right()) if self._row else (area.top(), area.bottom())
@@ -136,6 +139,12 @@ class ContactSheet(QAbstractScrollArea):
         self.viewport().update()
         if tell:
             self.chosen.emit(unit)
+
+    def _place_of(self, unit: int) -> int:
+        """Where a unit stands, -1 for nowhere."""
+        if isinstance(self.units, range):
+            return self.units.index(unit) if unit in self.units else -1
+        return self._place.get(unit, -1)
 
     def visible_units(self) -> list[int]:
         """Units that can be seen now."""
@@ -302,7 +311,7 @@ class ContactSheet(QAbstractScrollArea):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
         """Arrows, pages, ends; Enter opens; ``+`` and ``-`` for the size."""
-        place = self._place.get(self.current, -1)
+        place = self._place_of(self.current)
         columns = 1 if self._row else self._columns()
         lines = max(1, self.viewport().height() // max(1, self._cell_size().height() + self._gap()))
         count = len(self.units)

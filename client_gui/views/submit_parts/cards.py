@@ -7,17 +7,57 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLabel, QToolButton, QWidget
 
+from client_gui.store.fields import title_of
+from client_gui.style.theme import Theme
 from client_gui.views.submit_parts.editors import quiet_wheel
-from client_gui.views.submit_parts.rows import Fold, said, short
+from client_gui.views.submit_parts.rows import Fold, said, set_tone, short
 from farm.model.errors import FrameRangeError
 from farm.model.frames import FrameRange
 from farm.sdk.words import plural
 
 if TYPE_CHECKING:
     from client_gui.views.submit_parts.form import Form
+
+
+class SceneBar(QWidget):
+    """Offers to read a step's scene with the Blender of this machine, and says what came of it.
+
+    Attributes:
+        button: Reads, or stops reading.
+        said: How it goes, and what the scene is.
+    """
+
+    #: The scene is to be read, or not any more.
+    wanted = Signal(bool)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._reading = False
+        row = QHBoxLayout(self)
+        row.setContentsMargins(theme.em(8), 0, 0, 0)
+        row.setSpacing(theme.em(0.5))
+        self.button = QToolButton(self)
+        self.button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.button.clicked.connect(lambda: self.wanted.emit(not self._reading))
+        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
+        self.said = said("", "dim", theme.font(small=True), self)
+        row.addWidget(self.said, 1)
+        self.show_reading("", on=False, possible=False)
+
+    def show_reading(self, words: str, *, on: bool, possible: bool, tone: str = "dim") -> None:
+        """Whether it is being read, whether it can be, and what is said of it."""
+        self._reading = on
+        self.button.setText("Stop" if on else "Read from Blender")
+        self.button.setAccessibleName("Stop reading the scene" if on else "Read from Blender")
+        tip = "Frames and output as the scene was saved; what is filled in stays.  Its Python is not run"
+        self.button.setToolTip("" if on else tip)
+        self.button.setAccessibleDescription(words or tip)
+        self.button.setEnabled(on or possible)
+        self.said.setText(words)
+        set_tone(self.said, tone)
 
 
 class StepCard(Fold):
@@ -27,6 +67,7 @@ class StepCard(Fold):
         super().__init__("", form.theme, card=True, parent=form.widget())
         self.index = index
         self.renderers: QComboBox | None = None
+        self.scene: SceneBar | None = None
         self._form = form
         self._wrong = 0
         self._gone = QToolButton(self)
@@ -54,13 +95,14 @@ class StepCard(Fold):
         box = QComboBox(holder)
         box.setAccessibleName("Renderer")
         quiet_wheel(box)
-        box.addItems(names)
+        for name in names:
+            box.addItem(title_of(name), name)
         if now not in names:
-            box.addItem(f"{now} ?")
+            box.addItem(f"{now} ?", now)
             box.setCurrentIndex(len(names))
         else:
             box.setCurrentIndex(names.index(now))
-        box.activated.connect(lambda at: self._form.set_renderer(self.index, box.itemText(at)))
+        box.activated.connect(lambda at: self._form.set_renderer(self.index, box.itemData(at)))
         row.addWidget(label)
         row.addWidget(box)
         if now not in names:
@@ -85,7 +127,7 @@ class StepCard(Fold):
         step = self._form.draft.steps[self.index]
         name, renderer = step.get("name", "?"), step.get("renderer", "?")
         self.set_title(f"{self.index + 1}  {name}")
-        words = [str(renderer)]
+        words = [title_of(renderer)]
         frames = step.get("frames")
         if isinstance(frames, str) and frames.strip():
             try:

@@ -26,12 +26,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from client_gui.store.draft import Draft
+from client_gui.store.draft import Draft, Path
 from client_gui.store.fields import UNSET, Field
 from client_gui.style.theme import Theme
 from farm.config.load import parse_size
 from farm.model.errors import FrameRangeError
 from farm.model.frames import FrameRange
+from farm.model.frametext import read_runs
 from farm.sdk.words import mib_text, plural
 
 
@@ -64,6 +65,9 @@ class Editor(QWidget):
     def show_draft(self, draft: Draft, step: int) -> None:
         """The draft it stands in is another, or its steps are; for editors that offer some of them."""
 
+    def show_hint(self, text: str) -> None:
+        """What holds as long as nothing is given, in words; for editors with a line."""
+
     def set_problem(self, words: str) -> None:
         """What is wrong with the value, for those who do not see it beside the field."""
         for widget in self.inputs():
@@ -72,6 +76,10 @@ class Editor(QWidget):
     def inputs(self) -> list[QWidget]:
         """The widgets that take the keys, in order."""
         return tabbed(self)
+
+    def target(self, rest: Path) -> QWidget | None:
+        """The input that changes a part of the value, () for all of it: where the keys go for a problem."""
+        return next((one for one in self.inputs() if one.isVisibleTo(self) and one.isEnabled()), None)
 
     def name_inputs(self, name: str) -> None:
         """Gives its inputs a name for screen readers."""
@@ -134,6 +142,10 @@ class LineEditor(Editor):
         if field.default not in (UNSET, None, ""):
             self.line.setPlaceholderText(self.write(field.default))
         self.row.addWidget(self.line, 1)
+
+    def show_hint(self, text: str) -> None:
+        """In the line, as long as it is empty."""
+        self.line.setPlaceholderText(text)
 
     def make_line(self) -> QLineEdit:
         """The line; files that are dropped on it are for the view."""
@@ -275,10 +287,25 @@ class FramesEditor(LineEditor):
         words = ""
         if isinstance(value, str) and value.strip():
             try:
-                words = plural(len(FrameRange.parse(value)), "frame")
+                words = counted(value)
             except FrameRangeError:
                 words = ""
         self.count.setText(words)
+        twice = "A frame that is listed twice is rendered once, at its first place"
+        self.count.setToolTip(twice if "different" in words else "")
+
+
+def counted(text: str) -> str:
+    """How many frames a range has: each counts once, and what is listed twice is said.
+
+    Raises:
+        FrameRangeError: It is none.
+    """
+    different = len(FrameRange.parse(text))
+    listed = sum(run.count for run in read_runs(text)[0])
+    if listed == different:
+        return plural(different, "frame")
+    return f"{listed} listed, {different} different"
 
 
 class PathLine(QLineEdit):
@@ -344,7 +371,7 @@ class ChoiceEditor(Editor):
         self.box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         quiet_wheel(self.box)
         for choice in field.choices:
-            self.box.addItem(str(choice) if choice != "" else "–", choice)
+            self.box.addItem(field.name_of(choice) if choice != "" else "–", choice)
         self.box.activated.connect(lambda index: self.tell(self.box.itemData(index)))
         self.row.addWidget(self.box)
         self.row.addStretch(1)

@@ -5,6 +5,7 @@ What belongs here: showing all that in words.  What may not: finding it out (the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from PySide6.QtCore import Qt, Signal
@@ -19,11 +20,13 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from client_gui.store.draft import Draft, Problem, Stage
+from client_gui.store.draft import Draft, Path, Problem, Stage, problem_of
+from client_gui.store.placewords import place_words
 from client_gui.style.theme import Theme
 from client_gui.views.submit_parts.judge import Verdict
 from client_gui.views.submit_parts.rows import said, set_tone
 from farm.protocol.client import EstimateReply
+from farm.renderers.base import Renderer
 from farm.sdk.words import duration_text, plural, price_text
 
 #: Warnings shown one by one; more are counted.
@@ -47,6 +50,7 @@ class State:
         live: Whether the farm can be asked.
         farm: The farm that is connected.
         file: The job file it was saved as, just as it is now; "" for none.
+        renderers: Those of this machine, which say what their parameters are called.
     """
 
     draft: Draft
@@ -61,6 +65,7 @@ class State:
     live: bool
     farm: str
     file: str
+    renderers: Mapping[str, Renderer]
 
 
 class Footer(QFrame):
@@ -133,13 +138,14 @@ class Footer(QFrame):
             return
         draft, verdict = state.draft, state.verdict
         fresh = all(one.missing and one.path not in draft.touched for one in state.problems)
-        self.show_problems(state.problems, not state.settled, fresh)
+        places = {one.path: place_words(draft, one.path, state.renderers) for one in state.problems}
+        self.show_problems(state.problems, places, not state.settled, fresh)
         if state.denied:
             self.show_standing(f"✕ {state.denied}", "bad")
         warned = verdict.warnings if verdict is not None else ()
         if state.estimate is not None:
             warned = (*warned, *(one for one in state.estimate.warnings if one not in warned))
-        self.show_warnings(warned)
+        self.show_warnings(tuple(_placed(one, state) for one in warned))
         self.show_estimate(_estimate_of(state))
         impossible = state.refusal is not None and "--force" in state.refusal.hint
         self.show_force(impossible or draft.force, draft.force)
@@ -164,15 +170,17 @@ class Footer(QFrame):
         self.submit.setText("Take it back")
         self.submit.setEnabled(True)
 
-    def show_problems(self, problems: tuple[Problem, ...], checking: bool, fresh: bool) -> None:
-        """What stands against it; ``fresh``: only what nobody has filled in yet."""
+    def show_problems(
+        self, problems: tuple[Problem, ...], places: Mapping[Path, str], checking: bool, fresh: bool
+    ) -> None:
+        """What stands against it, each with its place in words; ``fresh``: only what is not filled in yet."""
         self.next.setVisible(bool(problems))
         if problems and fresh:
-            keys = dict.fromkeys(str(one.path[-1]) for one in problems if one.path)
-            self._stand(f"○ still to fill in: {', '.join(keys)}", "warn")
+            labels = dict.fromkeys(places[one.path].partition(" of step ")[0] for one in problems if one.path)
+            self._stand(f"○ still to fill in: {', '.join(labels)}", "warn")
         elif problems:
             first = problems[0]
-            place = f"{first.where}: " if first.path else ""
+            place = f"{places[first.path]}: " if first.path else ""
             more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
             # The tick below does what the command line's flag does.
             hint = f" ({first.hint})" if first.hint and "--force" not in first.hint else ""
@@ -220,6 +228,13 @@ class Footer(QFrame):
         """Whether it may be sent though no node could take it."""
         self.force.setVisible(shown)
         self.force.setChecked(on)
+
+
+def _placed(warning: str, state: State) -> str:
+    """A warning with its place as the form calls it."""
+    found = problem_of(warning, "", state.draft.document)
+    place = place_words(state.draft, found.path, state.renderers)
+    return f"{place}: {found.text}" if place else warning
 
 
 def _estimate_of(state: State) -> str:

@@ -6,13 +6,15 @@ estimating and sending (the view does), and editors.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtWidgets import QComboBox, QHBoxLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLayout, QScrollArea, QToolButton, QVBoxLayout, QWidget
 
-from client_gui.store.draft import Draft, Path, Problem, path_text, read_path
+from client_gui.store.draft import Draft, Path, Problem, read_path
 from client_gui.store.fields import (
     JOB_GROUPS,
     STEP_ESSENTIALS,
@@ -21,10 +23,12 @@ from client_gui.store.fields import (
     Field,
     Group,
     fields_of_renderer,
+    title_of,
 )
+from client_gui.store.placewords import part_words
 from client_gui.style.theme import Theme
-from client_gui.views.submit_parts.cards import StepCard
-from client_gui.views.submit_parts.editors import quiet_wheel
+from client_gui.views.submit_parts.cards import SceneBar, StepCard
+from client_gui.views.submit_parts.editors import quiet_wheel, tabbed
 from client_gui.views.submit_parts.rows import FieldRow, Fold, said, short
 from farm.renderers.base import Renderer
 
@@ -39,9 +43,17 @@ class Form(QScrollArea):
 
     #: Something was filled in.
     edited = Signal()
+    #: The scene of a step is to be read by Blender, or not any more.
+    scene_wanted = Signal(int, bool)
 
     def __init__(
-        self, draft: Draft, renderers: dict[str, Renderer], theme: Theme, parent: QWidget | None = None
+        self,
+        draft: Draft,
+        renderers: dict[str, Renderer],
+        theme: Theme,
+        parent: QWidget | None = None,
+        *,
+        blender: bool = False,
     ) -> None:
         super().__init__(parent)
         self.draft = draft
@@ -51,6 +63,7 @@ class Form(QScrollArea):
         self._folds: list[tuple[Fold, Path, Group]] = []
         self._cards: list[StepCard] = []
         self._problems: tuple[Problem, ...] = ()
+        self._blender = blender
         self.setWidgetResizable(True)
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -70,6 +83,7 @@ class Form(QScrollArea):
         self._column.addWidget(self._strange)
         self._column.addStretch(1)
         self.refresh()
+        self._put_in_order()
 
     # -- building --
 
@@ -110,6 +124,7 @@ class Form(QScrollArea):
         for field in group.fields:
             self._row(fold.body, base, field)
         self.show_problems(self._problems)
+        self._put_in_order()
 
     def _row(self, layout: QVBoxLayout, base: Path, field: Field) -> None:
         path = (*base, *field.path)
@@ -128,11 +143,11 @@ class Form(QScrollArea):
         box.setAccessibleName("Renderer of the new step")
         quiet_wheel(box)
         for name in self._renderers:
-            box.addItem(name)
+            box.addItem(title_of(name), name)
         add = QToolButton(holder)
         add.setText("+ Step")
         add.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        add.clicked.connect(lambda: self.add_step(box.currentText()))
+        add.clicked.connect(lambda: self.add_step(box.currentData()))
         film = QToolButton(holder)
         film.setText("+ Movie of the frames")
         film.setFocusPolicy(Qt.FocusPolicy.TabFocus)
@@ -157,17 +172,60 @@ class Form(QScrollArea):
         near, rest = _parameters(renderer, step.get("params", {})) if renderer is not None else ((), ())
         for field in near:
             self._row(card.body, (*base, "params"), field)
+            if self._blender and name == "blender" and field.key == "scene":
+                card.scene = SceneBar(self._theme, card.inside)
+                card.scene.wanted.connect(lambda on, at=card.index: self.scene_wanted.emit(at, on))
+                card.body.addWidget(card.scene)
         if frames:
             self._row(card.body, base, essentials["frames"])
         self._row(card.body, base, essentials["outputs"])
         if rest and renderer is not None:
-            title = f"{renderer.name.capitalize()} settings"
+            title = f"{title_of(renderer.name)} settings"
             self._group(card.body, (*base, "params"), Group(title, rest, folded=False))
         for group in STEP_GROUPS:
             kept = tuple(one for one in group.fields if frames or one.key not in ("chunk", "order"))
             self._group(card.body, base, Group(group.title, kept, group.folded))
         self._group(card.body, base, Group("Name of the step", (essentials["name"],)))
         self.show_problems(self._problems)
+        self._put_in_order()
+
+    def _put_in_order(self) -> None:
+        """Tab goes down the form: without a word, what is made last comes last."""
+        found: list[QWidget] = []
+        _collect(self._column, found)
+        for before, after in pairwise(found):
+            QWidget.setTabOrder(before, after)
+
+    # -- what Blender says of a scene --
+
+    def offer_blender(self, on: bool) -> None:
+        """Whether there is a Blender here that could read scenes."""
+        if on != self._blender:
+            self._blender = on
+            if self._cards:
+                self._rebuild()
+
+    def show_reading(self, index: int, words: str, *, on: bool, tone: str = "dim") -> None:
+        """A step's scene is being read, or what came of it."""
+        if index < len(self._cards) and (bar := self._cards[index].scene) is not None:
+            bar.show_reading(words, on=on, possible=self._readable(index), tone=tone)
+
+    def _readable(self, index: int) -> bool:
+        scene = self.draft.value(("steps", index, "params", "scene"))
+        return self.draft.editable and isinstance(scene, str) and bool(scene.strip())
+
+    def show_filled(self) -> None:
+        """Fields were filled in by something else than a hand."""
+        for row in self.rows.values():
+            row.show_draft(self.draft)
+        self.refresh()
+
+    def show_hints(self, index: int, hints: Mapping[str, str]) -> None:
+        """What holds for parameters of a step that are left empty."""
+        for name, text in hints.items():
+            row = self.rows.get(("steps", index, "params", name))
+            if row is not None:
+                row.editor.show_hint(text)
 
     # -- changes --
 
@@ -277,6 +335,8 @@ class Form(QScrollArea):
             fold.set_summary(self._set_in(base, group))
         for card in self._cards:
             card.refresh(editable, len(self.draft.steps) > 1)
+            if card.scene is not None and card.scene.button.text() != "Stop":
+                card.scene.button.setEnabled(self._readable(card.index))
         self._film.setEnabled(editable and self._film_source() >= 0)
         self._add.setEnabled(editable)
         strange = self.draft.strange()
@@ -307,7 +367,7 @@ class Form(QScrollArea):
                 row.set_problem("")
             else:
                 exact = found.path == path
-                rest = "" if exact else found.where.removeprefix(path_text(path)).lstrip(".")
+                rest = "" if exact else part_words(found.path[len(path) :])
                 text = f"{rest}: {found.text}" if rest else found.text
                 fresh = found.missing and path not in self.draft.touched
                 row.set_problem(text, found.hint, soft=fresh)
@@ -340,7 +400,7 @@ class Form(QScrollArea):
         for fold, _, _ in self._folds:
             if fold.isAncestorOf(row):
                 fold.open()
-        row.focus()
+        row.focus(path[len(place) :])
         QTimer.singleShot(0, row, lambda: self.ensureWidgetVisible(row))
         return True
 
@@ -362,6 +422,20 @@ class Form(QScrollArea):
     def theme(self) -> Theme:
         """The look."""
         return self._theme
+
+
+def _collect(layout: QLayout, found: list[QWidget]) -> None:
+    """What takes the keys in a layout, from top to bottom."""
+    for at in range(layout.count()):
+        item = layout.itemAt(at)
+        widget = item.widget() if item is not None else None
+        if isinstance(widget, Fold):
+            found += [one for one in tabbed(widget) if not widget.inside.isAncestorOf(one)]
+            _collect(widget.body, found)
+        elif isinstance(widget, FieldRow):
+            found += widget.editor.inputs()
+        elif widget is not None:
+            found += tabbed(widget)
 
 
 def _parameters(renderer: Renderer, given: dict[str, Any]) -> tuple[tuple[Field, ...], tuple[Field, ...]]:

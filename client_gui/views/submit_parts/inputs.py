@@ -36,8 +36,8 @@ _MAX_BYTES: Final = 64 * 1024 * 1024
 _FRAMES: Final = "1"
 
 _BLEND_NOTE: Final = (
-    "A .blend is opened only by Blender, not here: give the frames yourself. What is left empty, such as"
-    " camera and resolution, is as the file was saved. The Blender add-on fills all of it in."
+    "A .blend is opened only by Blender: give the frames yourself, or press Read from Blender where this"
+    " machine has one. What is left empty, such as camera and resolution, is as the file was saved."
 )
 
 

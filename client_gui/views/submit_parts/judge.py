@@ -9,8 +9,9 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -63,12 +64,42 @@ def judge(draft: str, revision: int, document: bytes, farm: str | None) -> Verdi
     try:
         job, warnings = read_job(raw)
         warnings += check_job_here(job, _mapper(farm))
+        warnings += command_warnings(job)
     except OvercrankError as error:
         path = error.path if isinstance(error, JobFileError) else ""
         problem = problem_of(error.message, error.hint, raw, path)
         return Verdict(draft, revision, problems=(problem,))
     data = job_bytes(job)
     return Verdict(draft, revision, data, warnings=tuple(warnings), command=command_line(job))
+
+
+#: Words that mean something only to a shell, when they stand alone.
+_SHELL_WORDS: Final = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
+
+
+def command_warnings(job: JobSpec) -> list[str]:
+    """What is odd about the commands of a job: programs that are not here, words for a shell."""
+    found: list[str] = []
+    for index, step in enumerate(job.steps):
+        given = step.params.get("command") if step.renderer == "command" else None
+        for place, words in (("params.command", given), ("pre", step.pre), ("post", step.post)):
+            if isinstance(words, (list, tuple)) and words and all(isinstance(one, str) for one in words):
+                found += [f"steps[{index}].{place}: {one}" for one in _odd(words)]
+    return found
+
+
+def _odd(words: Sequence[str]) -> Iterable[str]:
+    program = words[0]
+    path = Path(program)
+    if any(char.isspace() for char in program) and not path.is_file():
+        yield f"the program is {program!r}, blanks and all: type the command on one line"
+    elif "{" not in program:
+        if path.is_absolute() and not path.is_file():
+            yield f"there is no {program} on this machine: the nodes must have it"
+        elif not path.is_absolute() and ("/" in program or "\\" in program):
+            yield f"{program} is looked for in the working folder of the step"
+    if alone := [one for one in words[1:] if one in _SHELL_WORDS]:
+        yield f"no shell: {' '.join(dict.fromkeys(alone))} is passed on as it stands; bash -c '…' runs one"
 
 
 def _mapper(farm: str | None) -> Any:

@@ -11,9 +11,10 @@ from typing import Any, Final
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
 
-from client_gui.store.draft import Draft
+from client_gui.store.draft import Draft, Path
 from client_gui.store.fields import UNSET, Field
 from client_gui.style.theme import Theme
+from client_gui.views.submit_parts.command_editor import CommandEditor
 from client_gui.views.submit_parts.editors import (
     BoolEditor,
     ChoiceEditor,
@@ -62,8 +63,20 @@ class OutputsEditor(ListEditor):
     def show_value(self, value: Any) -> None:
         """There is always one to fill in."""
         if value is UNSET or value == []:
+            if len(self.items) == 1 and isinstance(self.items[0], dict) and not self.items[0].get("pattern"):
+                return  # it is shown already; making it anew would take the keys away
             value = [{"pattern": "", **self._default_kind()}]
         super().show_value(value)
+
+    def first_wrong(self) -> int:
+        """The first that says no place."""
+        empty = (at for at, one in enumerate(self.items) if isinstance(one, dict) and not one.get("pattern"))
+        return next(empty, 0)
+
+    def input_of(self, inputs: list[QWidget], rest: Path) -> QWidget:
+        """The pattern, or the kind."""
+        boxes = [one for one in inputs if isinstance(one, QComboBox)]
+        return boxes[0] if rest[:1] == ("kind",) and boxes else inputs[0]
 
     def _default_kind(self) -> dict[str, str]:
         return {"kind": "single"} if self._step.get("kind") == "single" else {}
@@ -78,7 +91,7 @@ class OutputsEditor(ListEditor):
         known = item if isinstance(item, dict) else {}
         line = PathLine(self)
         line.setText(str(known.get("pattern", "")))
-        line.setPlaceholderText("/proj/out/   or   /proj/out/shot.####.png")
+        line.setPlaceholderText("/out/  or  /out/sh.####.png")
         line.setAccessibleName(f"{self.field.label} {index + 1}")
         line.textEdited.connect(lambda text, at=index: self._put(at, pattern=text))
         line.editingFinished.connect(partial(self._finish, index, line))
@@ -236,6 +249,10 @@ class InputEditor(Editor):
         self._choices: list[tuple[str, Any]] = []
         self._offer([])
 
+    def target(self, rest: Path) -> QWidget | None:
+        """The line of a file, or the choice of a step."""
+        return self.line if self.box.currentIndex() == 0 else self.box
+
     def show_draft(self, draft: Draft, step: int) -> None:
         """Offers the outputs of earlier steps."""
         found: list[tuple[str, Any]] = []
@@ -317,5 +334,6 @@ EDITORS: Final[dict[str, type[Editor]]] = {
     "input": InputEditor,
     "outputs": OutputsEditor,
     "after": AfterEditor,
+    "command": CommandEditor,
     "json": JsonEditor,
 }

@@ -120,11 +120,11 @@ class FieldRow(QWidget):
         self.help.setVisible(bool(self.field.help) and not words)
         self.editor.set_problem(words)
 
-    def focus(self) -> None:
-        """Gives the keys to its first input."""
-        inputs = self.editor.inputs()
-        if inputs:
-            inputs[0].setFocus(Qt.FocusReason.TabFocusReason)
+    def focus(self, rest: Path = ()) -> None:
+        """Gives the keys to the input that changes the value, or a part of it."""
+        target = self.editor.target(rest)
+        if target is not None:
+            target.setFocus(Qt.FocusReason.TabFocusReason)
 
     def _reset(self) -> None:
         self.edited.emit(self.path, UNSET)

@@ -13,6 +13,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QPlainTextEdit, QToolButton, QVBoxLayout, QWidget
 
+from client_gui.store.draft import Path
 from client_gui.store.fields import UNSET, Field
 from client_gui.style.theme import Theme
 from client_gui.views.submit_parts.editors import Editor, decoded, json_text, same, tabbed
@@ -32,6 +33,7 @@ class TextEditor(Editor):
         self.text.setAcceptDrops(False)  # files that are dropped are for the view
         self.text.setPlaceholderText(self.placeholder)
         self.text.textChanged.connect(self._changed)
+        self.text.horizontalScrollBar().rangeChanged.connect(self._fit)
         self.row.addWidget(self.text, 1)
         self._showing = False
         self._fit()
@@ -58,11 +60,22 @@ class TextEditor(Editor):
         if not self._showing:
             self.tell(self.read(self.text.toPlainText()))
 
+    def show_hint(self, text: str) -> None:
+        """In the box, as long as it is empty."""
+        self.text.setPlaceholderText(text)
+
+    def lines(self) -> int:
+        """How many lines stand below each other."""
+        return self.text.blockCount()
+
     def _fit(self) -> None:
-        """As high as its lines, from one to ten."""
+        """As high as its lines, from one to ten, and the bar below those that are too long."""
         metrics = QFontMetrics(self.text.font())
-        lines = max(1, min(10, self.text.blockCount()))
+        lines = max(1, min(10, self.lines()))
         edge = 2 * round(self.text.document().documentMargin()) + self.theme.em(0.6)
+        across = self.text.horizontalScrollBar()
+        if across.maximum() > across.minimum():
+            edge += across.sizeHint().height()
         self.text.setFixedHeight(lines * metrics.lineSpacing() + edge)
         bar = Qt.ScrollBarPolicy.ScrollBarAsNeeded if lines == 10 else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         self.text.setVerticalScrollBarPolicy(bar)
@@ -181,6 +194,24 @@ class ListEditor(Editor):
         """What a new row holds."""
         raise NotImplementedError
 
+    def inputs(self) -> list[QWidget]:
+        """Those of the rows, then the button that adds one."""
+        return [one for row in self.rows for one in tabbed(row)] + [self.add]
+
+    def target(self, rest: Path) -> QWidget | None:
+        """The first input of a row; the button that adds one when there is no row."""
+        at = rest[0] if rest and isinstance(rest[0], int) else self.first_wrong()
+        inputs = tabbed(self.rows[at]) if at < len(self.rows) else []
+        return self.input_of(inputs, rest[1:]) if inputs else self.add
+
+    def first_wrong(self) -> int:
+        """The row somebody means who says that something is wrong with the list."""
+        return 0
+
+    def input_of(self, inputs: list[QWidget], rest: Path) -> QWidget:
+        """The input of a row for a part of its item."""
+        return inputs[0]
+
     def show_value(self, value: Any) -> None:
         """Rows of the list; nothing is made anew when it shows that already."""
         found = list(value) if isinstance(value, list) else []
@@ -212,7 +243,8 @@ class ListEditor(Editor):
             row.hide()
             row.deleteLater()
         self.rows = []
-        previous: QWidget | None = None
+        # Rows stand before the button, also for Tab; a new widget is the last of the window at first.
+        previous: QWidget = self.add.previousInFocusChain() or self
         for index in range(len(self.items)):
             row = QWidget(self)
             layout = QHBoxLayout(row)
@@ -230,9 +262,6 @@ class ListEditor(Editor):
             self.box.insertWidget(index, row)
             self.rows.append(row)
             for widget in tabbed(row):
-                if previous is not None:
-                    QWidget.setTabOrder(previous, widget)
+                QWidget.setTabOrder(previous, widget)
                 previous = widget
-        if previous is not None:
-            QWidget.setTabOrder(previous, self.add)
         self.name_inputs(self.field.label)

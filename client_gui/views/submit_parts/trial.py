@@ -15,7 +15,8 @@ from client_gui.net.client import FarmClient
 from client_gui.store.draft import Draft, Problem, problem_of
 from client_gui.views.submit_parts.judge import Verdict, judge
 from client_gui.views.submit_parts.tasks import Task, Tasks
-from farm.model.errors import OvercrankError
+from farm.model.errors import Denied, OvercrankError
+from farm.model.roles import check_allowed
 from farm.protocol.client import EstimateReply, EstimateReq
 
 #: A draft is judged so long after the last key, and estimated so long after it was found right.
@@ -187,3 +188,15 @@ def refusal_of(error: OvercrankError, draft: Draft) -> Problem:
     """What the farm said against a draft, at the place it named."""
     path: Any = getattr(error, "path", "")
     return problem_of(error.message, error.hint, draft.document, path if isinstance(path, str) else "")
+
+
+def denied(client: FarmClient, draft: Draft) -> str:
+    """Why this key may not send a draft, "" when it may."""
+    if client.role is None:
+        return ""
+    owner = draft.document.get("user")
+    try:
+        check_allowed(client.role, "submit", user=client.user, owner=str(owner) if owner else client.user)
+    except Denied as error:
+        return str(error)
+    return ""

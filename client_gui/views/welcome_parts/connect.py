@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QLineEdit, QListVi
 
 from client_gui.desk import Desk
 from client_gui.net.discover import Choice, Discovery
+from client_gui.style.lazily import when_seen
 from client_gui.views.cards import Card
 from client_gui.views.welcome_parts.choices import ChoiceLook, Choices, choice_height
 from client_gui.views.welcome_parts.words import Words, roomy, sentence
@@ -82,7 +83,7 @@ class ConnectCard(Card):
         self.box.addWidget(self.problem)
         self.box.addStretch(1)
         discovery.changed.connect(self._found)
-        theme.changed.connect(self._restyle)
+        when_seen(theme, self, self._restyle)
         self._restyle()
         self._found()
 
@@ -134,6 +135,12 @@ class ConnectCard(Card):
         choice = self._current()
         if choice is not None and choice.known:
             self.chosen.emit(choice.name)
+
+    def leave(self) -> None:
+        """Forgets what was typed and what was wrong with it: nobody wants to find either again."""
+        if not self._joining:
+            self.token.clear()
+            self.problem.say("")
 
     # -- joining --
 

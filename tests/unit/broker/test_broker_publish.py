@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from client_gui.store.farmstore import FarmStore
 from farm.broker import publish
 from farm.broker.publish import EVERY_US, PAUSE_TIMES, REFRESH_US, Publisher
 from farm.broker.views import Views
@@ -295,3 +296,114 @@ def test_who_follows_one_job_is_told_once_that_it_is_gone() -> None:
     assert isinstance(delta, DeltaMsg)
     assert (delta.jobs, delta.units, delta.gone) == ((), (), ("J1",))
     assert stage.flush() == []
+
+
+class OneSession:
+    """A client that follows more and less within a session, and takes what it is told as the window does."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.session = BrokerSession(routing_id=b"w", key="k", version=1, session=1, role="admin", user="ann")
+        self.store = FarmStore()
+        self.topics: tuple[str, ...] = ()
+        self.snapshots: list[SnapshotMsg] = []
+
+    def follow(self, *topics: str, state_of: tuple[str, ...] | None = None) -> SnapshotMsg:
+        """Follows other topics; the state it was told."""
+        opened = {int(topic[4:]) for topic in topics if topic.startswith("job:")}
+        for job in self.store.opened - opened:
+            self.store.close_job(job)
+        for job in opened - self.store.opened:
+            self.store.open_job(job)
+        self.stage.told.clear()
+        self.stage.publisher.subscribe(self.session, 1, topics, self.stage.rig.now_us, state_of)
+        self.topics = topics
+        (told,) = (message for name, message in self.stage.told if name == b"w")
+        assert isinstance(told, SnapshotMsg)
+        self.store.snapshot(told, 0, topics if state_of is None else state_of)
+        return told
+
+    def take(self) -> None:
+        """Takes what the last flush told it."""
+        for name, message in self.stage.told:
+            if name == b"w" and isinstance(message, SnapshotMsg):
+                self.store.snapshot(message, 0, self.topics)
+            elif name == b"w" and isinstance(message, DeltaMsg):
+                self.store.delta(message)
+                assert not self.store.needs_snapshot, "no number is missed"
+
+
+def test_the_state_of_a_job_that_is_opened_does_not_bring_the_whole_list() -> None:
+    stage = joined(2)
+    for name in ("a", "b", "c"):
+        stage.rig.submit(step(name, "1-3"))
+    client = OneSession(stage)
+    assert len(client.follow("jobs", "nodes").jobs) == 3
+    stage.do("dispatch")
+    opened = client.follow("jobs", "nodes", "job:2", state_of=("job:2",))
+    assert [row.job for row in opened.jobs] == [2]
+    assert (opened.nodes, set(opened.maps)) == ((), {"J2/b"})
+    assert len(client.store.jobs) == 3
+    # What changed before it was opened is told all the same.
+    stage.flush()
+    client.take()
+    running = client.store.jobs.numbers("running")
+    assert sum(int(running[client.store.jobs.slot(job)]) for job in (1, 2, 3)) == 2
+    closed = client.follow("jobs", "nodes", state_of=())
+    assert (closed.jobs, closed.nodes, closed.maps) == ((), (), {})
+    assert len(client.store.jobs) == 3
+
+
+def test_whoever_followed_less_than_it_says_is_told_all() -> None:
+    stage = joined(1)
+    for name in ("a", "b"):
+        stage.rig.submit(step(name, "1-3"))
+    client = OneSession(stage)
+    assert len(client.follow("jobs", "job:1", state_of=("job:1",)).jobs) == 2, "nothing was followed before"
+    assert len(client.follow("jobs", "nodes", "job:1", state_of=()).nodes) == 1
+    assert len(client.follow("jobs", "nodes", "job:1", "job:2", state_of=("nodes",)).maps) == 2
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_opening_and_closing_within_a_session_loses_nothing(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(publish, "ROWS_MOST", rng.choice((1, 3, 500)))
+    monkeypatch.setattr(publish, "UNITS_MOST", rng.choice((2, 5_000)))
+    stage = joined(3)
+    for chunk in (1, 2, 3):
+        stage.rig.submit(step(frames="1-9", chunk=chunk))
+    client = OneSession(stage)
+    client.follow("jobs")
+    leases: list[Any] = []
+    for _ in range(50):
+        match rng.randrange(6):
+            case 0:
+                leases += stage.do("dispatch")
+            case 1 | 2 if leases:
+                stage.do("done", leases.pop(rng.randrange(len(leases))))
+            case 3:
+                stage.do("act", rng.choice(("pause", "resume")), f"J{rng.randint(1, 3)}", "")
+            case 4:
+                topics = tuple(rng.sample(("jobs", "nodes", "job:1", "job:2", "job:3"), rng.randint(0, 5)))
+                client.follow(*topics, state_of=tuple(one for one in topics if one not in client.topics))
+            case _:
+                stage.flush()
+                client.take()
+    whole = ("jobs", "nodes", "job:1", "job:2", "job:3")
+    client.follow(*whole, state_of=tuple(one for one in whole if one not in client.topics))
+    while stage.publisher.due_in_us(stage.rig.now_us) is not None:
+        stage.flush()
+        client.take()
+    stage.follow(*whole, name=b"late")
+    late, store = stage.mirrors[b"late"], client.store
+    assert {name: bytes(known.states) for name, known in store.maps.items()} == {
+        name: bytes(states) for name, states in late.maps.items()
+    }
+    for number, row in late.jobs.items():
+        for name in ("state", "done", "failed", "running", "units"):
+            assert store.jobs.get(store.jobs.slot(number), name) == getattr(row, name), (number, name)
+    for number, node in late.nodes.items():
+        assert store.nodes.get(store.nodes.slot(number), "state") == node.state
+        assert store.nodes.get(store.nodes.slot(number), "cores_free") == node.cores_free

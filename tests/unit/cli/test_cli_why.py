@@ -119,7 +119,7 @@ def test_no_start_is_promised_to_what_stands_still(run: Run, broker: FakeBroker)
         "J12/beauty/4 is queued",
     ]
     broker.jobs[12] = job_row(12, state="paused", reason="paused by ann")
-    assert run("why", "J12/beauty/4").out.splitlines()[0] == "J12 shot010 is paused: paused by ann"
+    assert run("why", "J12/beauty/4").out.splitlines()[0] == "J12 shot010 is paused by ann"
 
 
 def test_why_a_node_is_idle(run: Run, broker: FakeBroker) -> None:

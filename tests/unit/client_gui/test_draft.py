@@ -83,7 +83,7 @@ def field(renderer: str, key: str) -> Field:
         ("blender", "autoexec", "yes", "needs yes or no, not 'yes'"),
         ("povray", "antialias", 7, "needs a number from 0 to 3, not 7"),
         ("povray", "scene", UNSET, "needs a text"),
-        ("command", "command", [], "needs at least one line"),
+        ("command", "command", [], "needs a program"),
         ("stitch", "frames", "1-", "no number follows the '-'"),
     ],
 )

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from client_gui.store.attempts import base_name, cause_of, label_of, units_of, versions_of
 from client_gui.store.logdiff import blocks, compare
-from client_gui.store.logindex import Intake, LogMap
+from client_gui.store.logindex import LogMap
+from client_gui.store.logscan import Intake
 from client_gui.store.logtext import shown
 from client_gui.views.log_parts.process import lines_of, rows_of
 from tests.support.gui_logs import attempt_row, render_log
@@ -138,6 +139,13 @@ def test_words_for_attempts() -> None:
         "A file or folder cannot be reached on rack-114: /p/a.vdb is missing"
     )
     assert cause_of(attempt_row(1, outcome="done, done")) == ""
+    missing = "cannot start trace: no program trace on PATH (/usr/local/bin:/usr/bin:/bin)"
+    assert cause_of(attempt_row(1, outcome="config", reason=missing)) == (
+        "Cannot start trace: no program trace on PATH (rack-114)"
+    )
+    assert cause_of(attempt_row(1, outcome="config", reason="")) == (
+        "Something in the scene or its settings is wrong on rack-114."
+    )
     assert (
         label_of(attempt_row(1, ended_us=0, outcome="running"), 1, 1, frames=False)
         == "1 of 1 · running · rack-114"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import shlex
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client_gui.store.logindex import Gap, Intake, LogMap, Scanner
-from client_gui.store.logtext import LONGEST, Level, level_of, line_of, shown, stamp_length
+from client_gui.store.logindex import Gap, LogMap
+from client_gui.store.logscan import Intake, Scanner
+from client_gui.store.logtext import COMMAND, LONGEST, Level, level_of, line_of, shown, stamp_length
+from node_agent.logs import LogSpool
 
 LINES = st.lists(
     st.one_of(
@@ -245,6 +249,8 @@ def test_colours_of_the_program() -> None:
         ("adaptive error threshold 0.01", Level.NONE),
         ("Fra:12 Mem:120M (Peak 130M) | Sample 1/128", Level.NONE),
         ("", Level.NONE),
+        ("== overcrank: $ python -c 'print(\"Error: no such file\")'", Level.NONE),
+        ("== overcrank: config: Error: no such file", Level.ERROR),
     ],
 )
 def test_what_is_bad(text: str, level: Level) -> None:
@@ -265,3 +271,14 @@ def test_what_is_bad(text: str, level: Level) -> None:
 )
 def test_times_at_the_start_of_a_line(text: str, length: int) -> None:
     assert stamp_length(text) == length
+
+
+def test_the_command_of_a_log_is_what_the_agent_writes(tmp_path: Path) -> None:
+    """Its words are no output: a log must not open at a command that merely mentions an error."""
+    with LogSpool(tmp_path / "log") as log:
+        log.note(f"$ {shlex.join(['sh', '-c', 'echo Error: x'])}")
+        log.note("config: Error: x")
+    first, second = (tmp_path / "log").read_text().splitlines()
+    assert first.startswith(COMMAND)
+    assert level_of(first) is Level.NONE
+    assert level_of(second) is Level.ERROR

@@ -127,6 +127,24 @@ def test_an_end_is_a_range_and_said_of_nothing_that_is_over() -> None:
     assert job("eta", state="done") == ""
 
 
+def tip(name: str, **fields: Any) -> str:
+    row = job_row(1, **fields)
+    reading = reading_of(row, JOB_COLUMNS, job_values(row))
+    say = JOB_SHOWN[by_name(JOB_SHOWN)[name]].tip
+    assert say is not None
+    return say(reading, reading.table.slot(1))
+
+
+@pytest.mark.parametrize(("state", "running"), [("paused", 3), ("paused", 0), ("failed", 0), ("blocked", 0)])
+def test_no_end_is_promised_of_a_job_that_stands_still(state: str, running: int) -> None:
+    """The broker's range is of work that would go on: here it is over at once, or years off."""
+    soon = {"eta_low_us": NOW_US, "eta_high_us": NOW_US + 1}
+    assert job("eta", state=state, running=running, **soon) == NOTHING
+    assert tip("eta", state=state, running=running, **soon).startswith(f"{state}: ")
+    assert job("eta", state="running", running=1, **soon) == "any minute"
+    assert job("eta", state="failed", running=2, **soon) == "any minute"
+
+
 def test_money_is_short_and_a_range_is_a_range() -> None:
     assert money(None) == NOTHING
     assert money(1_250_000_000) == "1.25"

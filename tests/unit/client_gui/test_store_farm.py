@@ -252,6 +252,42 @@ def test_it_is_what_a_fresh_snapshot_gives_after_anything(operations: list[Any],
         assert have == wanted
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 100])
+def test_changes_taken_in_slices_leave_what_they_leave_at_once(at_once: int) -> None:
+    whole, sliced = FarmStore(), FarmStore()
+    first = SnapshotMsg(
+        id=1, n=1, jobs=tuple(map(job_row, range(1, 9))), nodes=tuple(map(node_row, range(1, 6)))
+    )
+    message = DeltaMsg(
+        n=2,
+        jobs=(*(job_row(job, done=job + 10) for job in (3, 1, 9, 4, 2)), job_row(3, done=77)),
+        nodes=tuple(node_row(node, cores_free=0) for node in (2, 7, 4)),
+        gone=("J2", "J8", "node:4"),
+    )
+    for store in (whole, sliced):
+        store.snapshot(first)
+    whole.delta(message)
+    parts = list(sliced.delta_slices(message, at_once=at_once))
+    assert len(parts) == -(-len(message.jobs) // at_once)
+    assert all(len(part.jobs.changed) + len(part.jobs.inserted) <= at_once for part in parts)
+    assert sliced.n == whole.n == 2
+    assert set(sliced.jobs.all_ids()) == {1, 3, 4, 5, 6, 7, 9}
+    for one, other in ((whole.jobs, sliced.jobs), (whole.nodes, sliced.nodes)):
+        ids = set(one.all_ids())
+        assert ids == set(other.all_ids())
+        assert {row_id: one.row(row_id) for row_id in ids} == {row_id: other.row(row_id) for row_id in ids}
+    assert sliced.jobs.row(3)["done"] == 77
+
+
+def test_a_gap_is_noticed_before_the_first_slice() -> None:
+    store = FarmStore()
+    store.snapshot(SnapshotMsg(id=1, n=1, jobs=(job_row(1),)))
+    before = store.jobs.row(1)
+    assert not list(store.delta_slices(DeltaMsg(n=3, jobs=(job_row(1, done=99),))))
+    assert store.needs_snapshot
+    assert store.jobs.row(1) == before
+
+
 def test_a_gap_changes_nothing_until_the_snapshot_and_that_only_what_differs() -> None:
     broker, store = Broker(), FarmStore()
     broker.jobs = {number: job_row(number) for number in range(1, 6)}

@@ -85,7 +85,11 @@ def test_nodes_are_compared_with_the_others() -> None:
     ]
     assert found[0].ratio == 2.0
     assert found[1].ratio is None, "one frame says nothing about a node"
-    assert times.outliers([1.0, 1.0, 1.0, 4.0, NAN]).tolist() == [False, False, False, True, False]
+    assert times.outliers([10.0, 10.0, 10.0, 31.0, NAN]).tolist() == [False, False, False, True, False]
+    assert times.outliers([10.0, 10.0, 10.0, 30.0, NAN]).tolist() == [False] * 5
+    # Nine medians of a moment are still a moment.
+    assert not times.outliers([0.055] * 5 + [0.48]).any()
+    assert times.outliers([0.055] * 5 + [5.1]).tolist() == [False] * 5 + [True]
     assert times.outliers([NAN]).tolist() == [False]
 
 

@@ -70,6 +70,32 @@ def test_a_paused_job_says_who_and_why() -> None:
     assert [one.filter for one in answer.nodes] == ["free"]
 
 
+def test_a_paused_job_does_not_say_who_paused_it_twice() -> None:
+    rig = Rig()
+    rig.join("a")
+    rig.submit(step())
+    rig.act("pause", "J1")
+    assert rig.job().reason == "paused by ann"
+    assert why(rig).causes[0] == ("the job is paused by ann", "farm resume J1")
+
+
+def test_a_job_that_paused_itself_says_how_many_had_failed_then() -> None:
+    """Frames that ran when it paused may fail later: the figure is of a moment, and the words say so."""
+    rig = Rig()
+    rig.join("a", 8)
+    rig.submit(step(frames="1-20"))
+    running = rig.dispatch()
+    assert len(running) == 8
+    for lease in running[:6]:
+        rig.fail(lease, "config")
+    assert rig.states()[:20].count("F") == 6
+    assert why(rig).causes[0] == (
+        "the job paused itself when 5 of 20 frames had failed",
+        "farm resume J1",
+    )
+    assert "itself: paused itself" not in words(why(rig))
+
+
 def test_busy_nodes_and_what_is_ahead() -> None:
     rig = Rig()
     rig.join("a", 1)

@@ -234,7 +234,7 @@ def test_a_job_pauses_itself_when_a_tenth_of_its_frames_failed() -> None:
     assert not rig.job().paused, "5 of 60 is less than a tenth"
     fail_frames(rig, 1)
     assert rig.job().paused
-    assert rig.job().reason == "paused itself: 6 of 60 frames have failed"
+    assert rig.job().reason == "paused itself when 6 of 60 frames had failed"
     assert rig.dispatch() == []
 
 
@@ -265,7 +265,7 @@ def test_frames_lost_too_often_count_among_the_failed_ones() -> None:
         rig.wait(61)
     assert rig.states() == "F" * 6 + "Q" * 6
     assert rig.job().paused
-    assert rig.job().reason == "paused itself: 6 of 12 frames have failed"
+    assert rig.job().reason == "paused itself when 6 of 12 frames had failed"
 
 
 def test_retry_lets_a_job_that_paused_itself_go_on() -> None:
@@ -436,7 +436,7 @@ def test_a_step_may_have_its_own_idea_of_too_many_failures() -> None:
             rig.fail(lease, "renderer")
             failed += 1
     assert rig.job(2).paused
-    assert rig.job(2).reason == "paused itself: 2 of 50 frames of comp have failed"
+    assert rig.job(2).reason == "paused itself when 2 of 50 frames of comp had failed"
 
 
 def test_an_agent_that_ends_attempts_without_a_word_does_not_keep_a_frame_for_ever() -> None:

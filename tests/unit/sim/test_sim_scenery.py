@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farm.model.nodes import GpuInfo
-from farm.sim import scenery
+from farm.sim import scenery, serve
 
 GPUS = (GpuInfo(0, "a", "T4", 15_000), GpuInfo(2, "b", "T4", 15_000))
 
@@ -40,3 +40,20 @@ def test_a_picture_is_a_jpeg_and_frames_differ() -> None:
     assert first != second
     assert first == scenery.picture(1, "beauty", 1, 0.1, 1)
     assert len(first) < 64 * 1024
+
+
+def test_a_picture_does_not_depend_on_those_before_it() -> None:
+    """What stands still in a step is drawn once: no frame may leave its ball in the next one."""
+    alone = scenery.picture(3, "beauty", 7, 0.7, 1)
+    for frame in range(5):
+        scenery.picture(3, "beauty", frame, frame / 10, 1)
+        scenery.picture(4, "beauty", frame, frame / 10, 1)
+    assert scenery.picture(3, "beauty", 7, 0.7, 1) == alone
+
+
+def test_every_frame_of_a_small_farm_has_a_picture_and_a_large_one_is_bounded() -> None:
+    """Forty machines at sixty times the speed end about forty frames of a minute a second."""
+    allowance = serve.previews_allowance()
+    assert all(allowance.take(n / 40) for n in range(40 * 60))
+    granted = sum(allowance.take(60 + n / 5000) for n in range(5000 * 10))
+    assert granted <= 15 * serve.PREVIEWS_S
