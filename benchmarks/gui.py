@@ -29,7 +29,7 @@ PATIENCE_S = 900.0
 #: Budgets of the client; see README.md.
 START_S, OPEN_MS, PAINT_MS, FILTER_MS, SORT_MS = 1.5, 200.0, 20.0, 50.0, 60.0
 GAP_P99_MS, GAP_MAX_MS, FPS, MEMORY_MIB, IDLE_PERCENT, LOG_MS = 16.0, 100.0, 50.0, 600.0, 2.0, 150.0
-#: How many times faster than a QTreeWidget 2,000 changed rows must be, and are hoped to be.
+#: How many times faster than a QTreeWidget 10,000 changed rows must be, and are hoped to be.
 TREE_MUST, TREE_GOAL = 15.0, 50.0
 
 
@@ -233,7 +233,11 @@ def _beside_tree(report: Report, jobs: int, name: str, found: dict[str, Any]) ->
     tree = part("tree", jobs=jobs)
     ours = {
         "fill": (found["fill_s"] * 1e3, tree["fill_s"] * 1e3, "from nothing to all rows, decoded, drawn"),
-        "change": (median(found["change_ms"]), median(tree["change_ms"]), "2,000 changed rows, drawn"),
+        "change": (
+            median(found["change_ms"]),
+            median(tree["change_ms"]),
+            "10,000 changed rows in the list, drawn",
+        ),
         "filter": (median(found["filter_ms"]), median(tree["filter_ms"]), "a filter, drawn"),
         "sort": (median(found["sort_ms"]), median(tree["sort_ms"]), "a sort, drawn"),
     }
@@ -242,6 +246,7 @@ def _beside_tree(report: Report, jobs: int, name: str, found: dict[str, Any]) ->
         words = [what, f"QTreeWidget {other:.4g}", f"ratio {times:.3g}x"]
         if word == "change":
             words += [least(times, TREE_MUST, "x"), least(times, TREE_GOAL, "x", "goal")]
+            words.insert(1, f"taking them into the store before that {median(found['store_ms']):.4g}")
         report.emit(f"gui.tree_{name}.{word}", mine, "ms", *words)
     rows_mib = found["list_mib"] - found["base_mib"]
     report.emit(

@@ -42,6 +42,8 @@ _STATES = ("running", "queued", "done", "blocked", "failed", "paused")
 _USERS = ("ana", "bo", "chen", "dana", "emil", "fay", "gus", "hana")
 _PROJECTS = ("ember", "tidewater", "library", "spots")
 _KINDS = ("lgt", "fx", "cmp", "anim", "env")
+#: Most rows of jobs in a message.
+ROWS_MOST = 500
 #: Frames in a page of figures.
 _PAGE = 100_000
 _NOW_US = time.time_ns() // 1000
@@ -288,7 +290,9 @@ class Stream:
     def __init__(self, port: FeedPort, rows_s: int, every_s: float) -> None:
         self._port = port
         self._every_s = every_s
-        self._messages = port.deltas(round(rows_s * every_s))
+        # As many messages as a broker would send: it puts 500 rows into one at most.
+        self._at_once = -(-round(rows_s * every_s) // ROWS_MOST)
+        self._messages = port.deltas(round(rows_s * every_s) // self._at_once, 8 * self._at_once)
         self._ended = threading.Event()
         self.rows = 0
         self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
@@ -298,9 +302,10 @@ class Stream:
         turn, due_s = 0, time.perf_counter()
         while not self._ended.wait(max(0.0, due_s - time.perf_counter())):
             due_s += self._every_s
-            message = self._messages[turn % len(self._messages)]
-            turn += 1
-            self._port.do(lambda message=message: self._give(message))
+            for _ in range(self._at_once):
+                message = self._messages[turn % len(self._messages)]
+                turn += 1
+                self._port.do(lambda message=message: self._give(message))
 
     def _give(self, message: bytes) -> None:
         self.rows += self._port.give(message)

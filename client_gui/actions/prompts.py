@@ -257,9 +257,10 @@ class FieldSheet(_Prompt):
         self._area = area
         self.column.addWidget(area, 1)
         self.force = QCheckBox("Even if no node of the farm could ever do it then")
-        self.force.setVisible(not isinstance(facts[0], NodeFacts))
         self._foot(5)
         self.column.insertWidget(self.column.count() - 2, self.force)
+        # Only now: what has no place yet would be a window of its own for a moment, and take the keys.
+        self.force.setVisible(not isinstance(facts[0], NodeFacts))
         self._fill()
         self._ask()
         self._show()

@@ -9,6 +9,7 @@ that the window is drawn in between.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -44,6 +45,8 @@ from farm.protocol.common import WelcomeMsg
 EVERY_MS: Final = 100
 #: How long the store may be fed in one go before the window gets its turn.
 SLICE_S: Final = 0.005
+#: A state of more rows than this is kept out of what is searched for garbage.
+LARGE: Final = 2000
 
 Then = Callable[[Any], None]
 Failed = Callable[[OvercrankError], None]
@@ -105,6 +108,7 @@ class FarmClient(QObject):
         self._lookers: dict[str, tuple[frozenset[str], frozenset[int]]] = {}
         self._news: deque[News] = deque()
         self._slices: Iterator[FarmChange] | None = None
+        self._held = False
         #: Whether the slices are of a whole state, not of changes.
         self._state_comes = False
         self._timer = QTimer(self)
@@ -141,6 +145,7 @@ class FarmClient(QObject):
         self._waiting.clear()
         self._news.clear()
         self._slices = None
+        self._release_garbage()
         return self._port.stop()
 
     def resync(self) -> None:
@@ -289,6 +294,7 @@ class FarmClient(QObject):
                     # Of the session that has ended: the next one begins with the whole state.
                     self._news.clear()
                     self._slices = None
+                    self._release_garbage()
                 retry_us = None
                 if message.retry_in_s is not None:
                     retry_us = self.now_us() + int(message.retry_in_s * 1e6)
@@ -356,6 +362,7 @@ class FarmClient(QObject):
                     self._slices = None
                     if self._state_comes:
                         self._state_comes = False
+                        self._release_garbage()
                         self.stood.emit()
                     self._ask_again()
                     continue
@@ -365,6 +372,7 @@ class FarmClient(QObject):
                 message = news.message
                 if isinstance(message, SnapshotMsg):
                     self._state_comes = True
+                    self._hold_garbage(len(message.jobs) + len(message.nodes))
                     self._slices = self.store.snapshot_slices(message, self.now_us(), news.topics)
                     continue
                 if max(len(message.jobs), len(message.nodes)) > SLICE_ROWS:
@@ -382,6 +390,22 @@ class FarmClient(QObject):
         """Numbers were missed: only the whole state helps."""
         if self.store.link is Link.RESYNC and not self._news:
             self._port.post(Follow(self.store.topics()))
+
+    def _hold_garbage(self, rows: int) -> None:
+        """Looks for no garbage while a large state comes: it is all objects that stay.
+
+        Going through the rows of fifty thousand jobs takes a fifth of a second, in which nothing is drawn.
+        """
+        if rows > LARGE and gc.isenabled():
+            gc.disable()
+            self._held = True
+
+    def _release_garbage(self) -> None:
+        """Looks for garbage again, among what comes from now on."""
+        if self._held:
+            self._held = False
+            gc.freeze()
+            gc.enable()
 
     def _tell(self, change: FarmChange) -> None:
         if change:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -66,7 +66,16 @@ class _Title(QWidget):
             button.setIcon(icon(theme, str(button.property("glyph")), "dim"))
             button.setFixedSize(theme.em(1.3), theme.em(1.3))
         self.setFixedHeight(edge if self._slim else theme.em(1.7))
+        self.updateGeometry()
         self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        """As high as it is: a dock asks for nothing else before it lays out what is below."""
+        return QSize(super().sizeHint().width(), self.minimumHeight())
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        """As high as it is."""
+        return QSize(super().minimumSizeHint().width(), self.minimumHeight())
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """Draws words and the line that says whether the keys go here."""

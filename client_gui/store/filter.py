@@ -109,13 +109,21 @@ class TableFilter:
         if isinstance(values, np.ndarray):
             return _numbers_fit(term, values)
         if not source.memo and (needle := _plain(term)) is not None and source.plain:
-            return np.array([needle in value.casefold() for value in values], np.bool_)
+            return np.array([needle in value for value in _folded(values)], np.bool_)
         test = value_test(term, field)
         if source.memo:
             made = source.made or (lambda value: value)
             known = {value: bool(test(made(value))) for value in set(values)}
-            return np.fromiter((known[value] for value in values), np.bool_, len(values))
+            return np.fromiter(map(known.__getitem__, values), np.bool_, len(values))
         return np.fromiter(map(test, values), np.bool_, len(values))
+
+
+def _folded(values: Sequence[str]) -> list[str]:
+    """Texts folded, all in one go where none of them has a line break."""
+    if not values:
+        return []
+    found = "\n".join(values).casefold().split("\n")
+    return found if len(found) == len(values) else [value.casefold() for value in values]
 
 
 def _plain(term: Term) -> str | None:
@@ -141,7 +149,7 @@ def _numbers_fit(term: Term, values: Numbers) -> Mask:
 
 
 def _pick(values: Sequence[Any], slots: Slots) -> list[Any]:
-    return [values[slot] for slot in slots.tolist()]
+    return list(map(values.__getitem__, slots.tolist()))
 
 
 def texts(column: str, *, memo: bool = False, plain: bool = False) -> Source:
@@ -154,7 +162,9 @@ def states(column: str) -> Source:
 
     def read(table: Table[Any], slots: Slots, context: Context) -> list[str]:
         words = table.words(column)
-        return [words.word(code) for code in table.numbers(column)[slots].tolist()]
+        codes: Numbers = table.numbers(column)[slots]
+        known = {code: words.word(code) for code in np.unique(codes).tolist()}
+        return list(map(known.__getitem__, codes.tolist()))
 
     return Source((column,), read, memo=True)
 

@@ -74,6 +74,7 @@ class Dress(QObject):
         elif hints.colorScheme() is not scheme:
             hints.setColorScheme(scheme)  # so that frames round the window match
         self._app.setPalette(palette(theme))
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.ApplicationPaletteChange)
         self._write()
 
     def _write(self) -> None:

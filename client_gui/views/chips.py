@@ -22,6 +22,11 @@ class FlowLayout(QLayout):
         self._gap = gap
         self.setContentsMargins(0, 0, 0, 0)
 
+    def set_gap(self, gap: int) -> None:
+        """Sets them this far apart."""
+        self._gap = gap
+        self.invalidate()
+
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802
         """Adds one at the end."""
         self._items.append(item)

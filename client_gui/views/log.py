@@ -6,7 +6,7 @@ none, and what can be done with it.  What may not: reading a log (``log_parts``)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
@@ -29,7 +29,9 @@ from client_gui.views.log_parts.because import Because
 from client_gui.views.log_parts.deeds import FIGURES, LogDeeds
 from client_gui.views.log_parts.document import LogDocument, LogId
 from client_gui.views.log_parts.head import LogHead
+from client_gui.views.log_parts.keys import HANDLED, KEYS, OF_LINES
 from client_gui.views.log_parts.reader import LogReader
+from client_gui.views.log_parts.versions import Versions
 from client_gui.views.log_parts.words import LogStanding, instead_of_log
 from farm.model.errors import FarmUnreachable, OvercrankError
 from farm.protocol.client import AttemptRow, AttemptsReply, AttemptsReq, StepRow
@@ -42,38 +44,14 @@ _KEPT: Final = 4
 #: After a change of the farm, before the attempts are asked for anew.
 _SOON_MS: Final = 300
 
-#: Keys of this view and the action each means; said to the window as its own, so that no shortcut takes them.
-_KEYS: Final[dict[str, str]] = {
-    "Ctrl+F": "find",
-    "F3": "find-next",
-    "Shift+F3": "find-previous",
-    "Ctrl+G": "go-to-line",
-    "F8": "error-next",
-    "Shift+F8": "error-previous",
-    ",": "attempt-previous",
-    ".": "attempt-next",
-    "/": "find",
-    "Ctrl+S": "save",
-    "Ctrl+Shift+C": "copy-command",
-    "Esc": "close",
-}
-#: Actions of the window that this view does while it has the focus.
-_HANDLED: Final = (
-    *("find", "select-all", "attempt-previous", "attempt-next", "error-next", "error-previous"),
-)
-#: Keys of the lines themselves.
-_OF_LINES: Final = frozenset(
-    {"Ctrl+A", "Ctrl+C", "Home", "End", "PgUp", "PgDown", "Up", "Down", "Left", "Right"}
-)
-
 
 class LogView(KeyedView):
     """What an attempt printed."""
 
     name = "log"
     title = "Log"
-    own_keys: ClassVar[Mapping[str, str]] = _KEYS
-    kept_keys: ClassVar[frozenset[str]] = _OF_LINES
+    own_keys: ClassVar[Mapping[str, str]] = KEYS
+    kept_keys: ClassVar[frozenset[str]] = OF_LINES
 
     def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
         super().__init__(desk, parent)
@@ -87,6 +65,8 @@ class LogView(KeyedView):
         self.tabs, self.follow, self.wrap = head.tabs, head.follow, head.wrap
         self.cause = CauseBar(theme)
         self.cause.hide()
+        self.versions = Versions(desk.client, self)
+        self.versions.missing.connect(lambda why: self.desk.notices.say(why, Told.WARNING))
         self.because = Because(desk, self.cause, self)
         self.reader = LogReader(theme)
         box = QVBoxLayout(self)
@@ -96,7 +76,7 @@ class LogView(KeyedView):
         box.addWidget(self.cause)
         box.addWidget(self.reader, 1)
         # After the widgets: a menu that a view has before them cuts them off from the order of Tab.
-        self.deeds = LogDeeds(desk, self.reader, self._others, self.compare_with, self.act, self)
+        self.deeds = LogDeeds(desk, self.reader, self._others, self.act, self)
         head.more.setMenu(self.deeds.menu)
         self.setFocusProxy(self.reader.pane)
         self._soon = QTimer(self)
@@ -122,7 +102,7 @@ class LogView(KeyedView):
         when_seen(desk.theme, self, self._restyle)
         desk.client.stood.connect(self._connection)
         self.destroyed.connect(partial(_close_all, self._documents))
-        for action in _HANDLED:
+        for action in HANDLED:
             desk.actions.handle(action, partial(self._handle, action), self)
         self._restyle()
         self._show()
@@ -189,6 +169,7 @@ class LogView(KeyedView):
         target = (focus.job, focus.step, focus.unit)
         if target != self._target:
             self._target = target
+            self.versions.give_up()
             self._loaded, self._trouble = False, None
             self._fill_tabs((), None)
             self._ask()
@@ -269,8 +250,8 @@ class LogView(KeyedView):
         self._show_log()
         self._show()
 
-    def _document(self, row: AttemptRow) -> LogDocument:
-        log = LogId(self._target[0], self._target[1], row.no)
+    def _document(self, row: AttemptRow, job: int = 0) -> LogDocument:
+        log = LogId(job or self._target[0], self._target[1], row.no)
         document = self._documents.pop(log, None)
         if document is None:
             document = LogDocument(self.desk.client, log, self)
@@ -410,24 +391,37 @@ class LogView(KeyedView):
             return False
         return True
 
-    def _others(self) -> list[tuple[str, int]]:
-        """Attempts this one can be compared with."""
-        return self.tabs.others()
+    def _others(self) -> list[tuple[str, Callable[[], object]]]:
+        """Logs this one can be compared with: other attempts, the same frame in other versions."""
+        job, _, unit = self._target
+        versions = self.versions.offers(job) if unit >= 0 and self.attempt is not None else []
+        return [
+            *((text, partial(self.compare_with, number)) for text, number in self.tabs.others()),
+            *((text, partial(self.compare_with_job, number)) for text, number in versions),
+        ]
 
     def compare_with(self, number: int) -> None:
         """Shows what this log has that the one of another attempt has not."""
         other = self.tabs.attempt_of(number)
-        if other is None or self.reader.document is None:
-            return
-        self.reader.compare(self._document(other), figures=self.desk.settings.get(FIGURES))
-        self.reader.pane.setFocus()
+        if other is not None:
+            self._compare(self._target[0], other)
+
+    def compare_with_job(self, job: int) -> None:
+        """Shows what this log has that the newest one of the same frame in another job has not."""
+        _, step, unit = self._target
+        self.versions.find(job, step, frame_of(self._step(), unit), partial(self._compare, job))
+
+    def _compare(self, job: int, other: AttemptRow) -> None:
+        if self.reader.document is not None:
+            self.reader.compare(self._document(other, job), figures=self.desk.settings.get(FIGURES))
+            self.reader.pane.setFocus()
 
     # -- keys --
 
     def meant(self, keys: str) -> str:
         """The action of a key, "" for none; one that somebody gave to something else means nothing here."""
         action = super().meant(keys)
-        mine = action not in _HANDLED or keys in self.desk.actions.keymap.keys(action)
+        mine = action not in HANDLED or keys in self.desk.actions.keymap.keys(action)
         return action if mine else ""
 
     def _handle(self, action: str, context: ActionContext, value: str) -> None:

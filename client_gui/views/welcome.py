@@ -33,6 +33,8 @@ from farm.config.places import farm_name
 
 #: Narrower than this, in heights of the font, the cards stand below each other.
 _NARROW_EM = 66
+#: Wider than this nothing gets: lines of words would be hard to follow.
+_WIDEST_EM = 104
 
 
 class WelcomeView(View):
@@ -114,12 +116,14 @@ class WelcomeView(View):
         buttons.addStretch(1)
         self._head = head
         head.addLayout(buttons)
+        # In the middle of a large window rather than at its upper edge.
+        column.addStretch(2)
         column.addLayout(head)
         self._cards = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         for card, stretch in ((self.connect_card, 5), (self.local_card, 4), (self.demo_card, 4)):
             self._cards.addWidget(card, stretch)
         column.addLayout(self._cards)
-        column.addStretch(1)
+        column.addStretch(3)
         scroll = QScrollArea()
         scroll.setFrameShape(QFrame.Shape.NoFrame)
         scroll.setWidgetResizable(True)
@@ -131,8 +135,6 @@ class WelcomeView(View):
 
     def _restyle(self) -> None:
         theme = self.desk.theme
-        edge = theme.em(1.5)
-        self._column.setContentsMargins(edge, edge, edge, edge)
         self._column.setSpacing(theme.em(1.2))
         self._head.setSpacing(theme.em(0.35))
         self._cards.setSpacing(theme.em(0.8))
@@ -144,7 +146,11 @@ class WelcomeView(View):
         self._arrange(event.size().width())
 
     def _arrange(self, width: int) -> None:
-        narrow = width < self.desk.theme.em(_NARROW_EM)
+        theme = self.desk.theme
+        edge = theme.em(1.5)
+        aside = max(edge, (width - theme.em(_WIDEST_EM)) // 2)
+        self._column.setContentsMargins(aside, edge, aside, edge)
+        narrow = width < theme.em(_NARROW_EM)
         direction = QBoxLayout.Direction.TopToBottom if narrow else QBoxLayout.Direction.LeftToRight
         if self._cards.direction() is not direction:
             self._cards.setDirection(direction)

@@ -495,7 +495,7 @@ class SnapshotMsg(msgspec.Struct, frozen=True, kw_only=True, tag="snapshot"):
     maps: dict[str, bytes] = {}
 
 
-class UnitDelta(msgspec.Struct, frozen=True, array_like=True):
+class UnitDelta(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Step address, unit index, new state byte."""
 
     step: str

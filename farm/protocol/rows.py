@@ -1,6 +1,9 @@
 """Rows people see: jobs, steps, frames, attempts, nodes, money, keys, reasons; answers to clients hold them.
 
 What belongs here: records of what is shown.  What may not: requests and replies (``farm.protocol.client``).
+
+Rows that come by the ten thousand are nothing the garbage collector has to look at (``gc=False``): they hold
+no lists or dicts, so that none of them can be part of a circle.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import msgspec
 from farm.model.nodes import GpuLoad
 
 
-class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+class StepRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A step as lists show it; ``counts`` has one figure per UnitState value.
 
     ``able``: whether any node in service could ever take it; None while it needs none.
@@ -31,7 +34,7 @@ class StepRow(msgspec.Struct, frozen=True, kw_only=True):
     expected_frame_s: float = 0.0
 
 
-class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A job as lists show it.
 
     The ranges say when it will be done and what it will have cost; they hold in about four of five cases.
@@ -63,7 +66,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     not_estimated: tuple[str, ...] = ()
 
 
-class FrameRow(msgspec.Struct, frozen=True, kw_only=True):
+class FrameRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A unit as lists show it.
 
     Attributes:
@@ -116,7 +119,7 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     waste_nano: int
 
 
-class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
+class NodeRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A node as lists show it.
 
     ``slots``: most attempts at once, 0 = as many as fit.  ``closed``: why its hours keep it from starting

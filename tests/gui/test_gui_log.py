@@ -437,6 +437,42 @@ def test_comparing_two_attempts(bench: Bench) -> None:
     assert bench.text(0) == "start"
 
 
+def test_comparing_with_the_same_frame_of_another_version(bench: Bench) -> None:
+    bench.logs.put(2, b"start\nERROR no camera\n")
+    bench.logs.put(7, b"start\ncamera found\n")
+    bench.attempts = [attempt_row(2)]
+    others = {"J3/beauty/17": (attempt_row(7, outcome="done"), attempt_row(5, outcome="done"))}
+    bench.rig.port.answers[AttemptsReq] = lambda r: AttemptsReply(
+        id=r.id, attempts=others.get(r.address, tuple(bench.attempts) if r.address[:3] == "J1/" else ())
+    )
+    bench.look()
+    rows = (
+        job_row(1, name="sh_lgt_v003"),
+        job_row(2, name="sh_lgt_v001"),
+        job_row(3, name="sh_lgt_v002"),
+        job_row(4, name="sh_cmp_v002"),
+    )
+    bench.rig.snapshot(rows, maps={"J1/beauty": bytes([4] * 100)})
+    bench.read()
+    view = bench.view
+    view.deeds.menu.aboutToShow.emit()
+    offers = next(one.menu() for one in view.deeds.menu.actions() if one.text() == "Compare with")
+    assert offers is not None
+    texts = [one.text() for one in offers.actions()]
+    assert texts == ["J3  sh_lgt_v002", "J2  sh_lgt_v001"], "the version before comes first"
+    offers.actions()[0].trigger()
+    bench.until(lambda: view.reader.comparing is not None and view.reader.comparing.answer is not None)
+    assert view.reader.place.text().startswith("J3/beauty")
+    assert view.reader.amount.text() == "1 only in the first · 1 only in the second · 1 alike"
+    bench.key(Qt.Key.Key_Escape)
+    told: list[str] = []
+    bench.rig.notices.came.connect(lambda notice: told.append(notice.text))
+    view.compare_with_job(2)
+    bench.until(lambda: bool(told))
+    assert told == ["J2/beauty/17 was not attempted: there is no log to compare with"]
+    assert view.reader.comparing is None
+
+
 def test_saving_waits_for_all_of_it_and_leaves_nothing_half(bench: Bench, tmp_path: Path) -> None:
     text = b"".join(render_log(2_000_000))
     bench.logs.put(1, text)

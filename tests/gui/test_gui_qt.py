@@ -1,4 +1,4 @@
-"""The Qt that is installed is none of those known to fail: what the client relies on and cannot mend itself."""
+"""The Qt that is installed is none of those known to fail, in ways the client cannot mend itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class _Bell(QObject):
 
 
 def test_signals_take_no_reference_to_true(qapp: object) -> None:
-    """PySide6 6.12.0 on Python 3.11 loses one with every signal, and the program aborts after a few hundred."""
+    """PySide6 6.12.0 on Python 3.11 loses one with every signal; the program aborts after a few hundred."""
     bell, model, heard = _Bell(), QStringListModel(["a"]), []
     bell.rang.connect(heard.append)
     before = sys.getrefcount(True)

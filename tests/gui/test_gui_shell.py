@@ -29,7 +29,16 @@ from client_gui.store.draft import Draft, Stage
 from client_gui.store.farmstore import Link
 from client_gui.views.registry import DOCKS
 from client_gui.views.submit_parts.shelf import Shelf
-from farm.protocol.client import JobReply, JobReq, StatusReply, StatusReq, SubmitReply, SubmitReq
+from farm.protocol.client import (
+    ActReply,
+    ActReq,
+    JobReply,
+    JobReq,
+    StatusReply,
+    StatusReq,
+    SubmitReply,
+    SubmitReq,
+)
 from farm.protocol.common import WelcomeMsg
 from tests.support.gui_rig import Rig, job_row, node_row
 
@@ -185,7 +194,7 @@ def test_with_every_dock_hidden_the_window_says_how_they_come_back(shell: Shell)
     button.setFocus()
     shell.qtbot.keyClick(button, Qt.Key.Key_Space)
     shell.settle()
-    assert {"jobs", "job", "why", "log", "preview"} <= seen(window)
+    assert {"jobs", "job", "log", "preview"} <= seen(window)
 
 
 def test_the_keyboard_goes_round_all_docks(shell: Shell) -> None:
@@ -401,7 +410,7 @@ def test_a_layout_that_cannot_be_used_is_kept_aside_and_the_window_is_as_it_come
 ) -> None:
     shell.rig.settings.set(WINDOWS, [record])
     window = shell.open().open[0]
-    assert {"jobs", "job", "why", "log", "preview"} <= seen(window)
+    assert {"jobs", "job", "log", "preview"} <= seen(window)
     assert shell.rig.settings.get(ASIDE) == [record]
 
 
@@ -656,13 +665,15 @@ def test_the_foot_has_the_farm_in_four_figures(shell: Shell) -> None:
             nodes={},
             spend_nano=0,
             burn_nano_h=12_400_000_000,
+            cores=64,
+            cores_used=16,
         )
 
     shell.rig.port.answers[StatusReq] = status
     window = shell.one()
-    assert "nodes" in shell.rig.followed()
-    shell.rig.snapshot((), (node_row(1), node_row(2, cores_free=32), node_row(3, state="lost")))
-    shell.later(0)
+    assert "nodes" not in shell.rig.followed(), "a sum is asked for, not every node followed"
+    window.toggle_dock("jobs")
+    shell.later(5)
     shell.settle()
     assert window.status.figures.text() == "queued 1,388 · running 46 · 16/64 cores · 12.40 USD/h"
     asked = len(shell.rig.port.asked(StatusReq))
@@ -670,6 +681,69 @@ def test_the_foot_has_the_farm_in_four_figures(shell: Shell) -> None:
     assert len(shell.rig.port.asked(StatusReq)) == asked, "not at every tick"
     shell.later(5)
     assert len(shell.rig.port.asked(StatusReq)) == asked + 1
+    # While jobs are followed what runs is told by them, at once.
+    window.show_dock("jobs")
+    shell.settle()
+    shell.rig.snapshot((job_row(1, running=3), job_row(2, running=4)))
+    shell.later(0.5)
+    assert "running 7 ·" in window.status.figures.text()
+    shell.rig.delta((job_row(1, running=0), job_row(2, running=0)))
+    shell.later(0.5)
+    assert "running 0 ·" in window.status.figures.text()
+
+
+def test_nothing_moves_when_there_is_something_to_take_back_and_its_buttons_go_together(shell: Shell) -> None:
+    window = shell.one()
+    rig = shell.rig
+    rig.port.answers[ActReq] = lambda req: ActReply(id=req.id, changed=1)
+    rig.snapshot((job_row(1), job_row(2)))
+    shell.settle()
+    high = window.status.height(), window.room.height()
+    window.desk.actions.run("pause", ActionContext("jobs", (1,)))
+    shell.settle()
+    assert window.status.undo.isVisible()
+    assert (window.status.height(), window.room.height()) == high
+
+    def buttons() -> list[bool]:
+        return [
+            button.isVisible()
+            for card in window.toasts.cards
+            for button in card.findChildren(QPushButton)
+            if button.text() == "Undo"
+        ]
+
+    assert buttons() == [True]
+    window.status.undo.click()
+    shell.settle()
+    shell.later(0.5)
+    assert not any(buttons()), "what was taken back cannot be taken back once more"
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1600, 1000), (1800, 1000), (2560, 1440)])
+def test_an_artist_has_the_job_beside_everything_else(shell: Shell, size: tuple[int, int]) -> None:
+    window = shell.one()
+    window.resize(*size)
+    window.change_workspace(WRANGLER)
+    window.change_workspace(ARTIST)
+    window.reset_workspace()
+    shell.settle()
+    docks = window.room.docks
+    job, jobs, log, preview = (docks[name].geometry() for name in ("job", "jobs", "log", "preview"))
+    assert job.height() > window.room.height() * 0.9, "it has the whole height"
+    assert job.width() > window.room.width() * 0.38
+    assert jobs.left() < job.left()
+    assert log.top() > jobs.bottom()
+    assert preview.top() > jobs.bottom()
+    assert log.right() < preview.left() < job.left()
+    assert min(log.height(), preview.height()) > window.room.height() * 0.3
+    window.show_dock("submit")
+    shell.settle()
+    assert docks["submit"].height() > window.room.height() * 0.9
+    for name in ("why", "activity"):
+        window.show_dock(name)
+        shell.settle()
+        assert not docks["log"].made_visible
+        assert docks[name].geometry().size() == log.size(), "it is a tab beside the log"
 
 
 # -- toasts --
@@ -751,7 +825,8 @@ def test_words_grow_and_shrink_by_key_and_it_is_remembered(
     assert window.desk.theme.zoom == pytest.approx(zoom)
     assert shell.rig.settings._values["look/zoom"] == pytest.approx(zoom)
     press(shell, window, Qt.Key.Key_0, Qt.KeyboardModifier.ControlModifier)
-    assert window.desk.theme.zoom == 1.0
+    shell.qtbot.waitUntil(lambda: window.desk.theme.zoom == 1.0)
+    assert shell.rig.settings._values["look/zoom"] == 1.0
 
 
 def test_looks_and_rows_change_at_once_by_key(shell: Shell) -> None:

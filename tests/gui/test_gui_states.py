@@ -1,4 +1,4 @@
-"""Every dock in every state of the farm: it says something, in each look and size, and everybody can reach it.
+"""Every dock in every state of the farm: it says something, in each look and size, and all of it is reached.
 
 What belongs here: what holds for all docks alike.  What may not: what one of them shows in particular.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -401,9 +401,11 @@ def test_bars_banners_and_toasts_have_names(whole: Whole) -> None:
     assert nameless(whole.window) == []
 
 
-@pytest.mark.parametrize(
-    "sheet", ["palette", "shortcuts", "settings", "help", "connect", "priority", "set", "cancel"]
-)
+#: Actions that open a sheet, or a page, over the window.
+SHEETS = ("palette", "shortcuts", "settings", "help", "connect", "priority", "set", "cancel")
+
+
+@pytest.mark.parametrize("sheet", SHEETS)
 def test_sheets_have_names_and_esc_closes_them(whole: Whole, sheet: str) -> None:
     whole.open("jobs")
     whole.press(Qt.Key.Key_Home)
@@ -422,7 +424,7 @@ def test_sheets_have_names_and_esc_closes_them(whole: Whole, sheet: str) -> None
     assert sheets[0].isAncestorOf(at), "the sheet has the keys"
     # Tab stays in it and comes round: behind it nothing can be meant.
     seen = []
-    for _ in range(60):
+    for _ in range(400):
         whole.press(Qt.Key.Key_Tab)
         now = QApplication.focusWidget()
         assert now is not None
@@ -499,3 +501,47 @@ def test_f6_goes_round_all_docks(whole: Whole) -> None:
         whole.press(Qt.Key.Key_F6)
         seen.add(room.keys)
     assert seen == names
+
+
+class _Shown(QObject):
+    """Takes note of windows that open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.titles: list[str] = []
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        # Menus and tips come and go; what else opens is a part that has no place yet.
+        if (
+            event.type() is QEvent.Type.Show
+            and isinstance(watched, QWidget)
+            and watched.isWindow()
+            and (watched.windowType() not in (Qt.WindowType.Popup, Qt.WindowType.ToolTip))
+        ):
+            self.titles.append(f"{type(watched).__name__} {spoken(watched)!r}")
+        return False
+
+
+def test_nothing_opens_a_window_that_was_not_asked_for(whole: Whole, qapp: QApplication) -> None:
+    """A part that is shown before it has its place is a window of its own for a moment, with the keys."""
+    seen = _Shown()
+    qapp.installEventFilter(seen)
+    try:
+        for record in DOCKS:
+            whole.open(record.name)
+        whole.open("jobs")
+        whole.press(Qt.Key.Key_Home)
+        context = whole.window.desk.actions.current_context()
+        for sheet in SHEETS:
+            whole.window.desk.actions.run(sheet, context)
+            whole.settle()
+            for one in shown(whole.window, Sheet):
+                one.close_with(False)
+            whole.settle()
+        whole.rig.give(Standing(Link.LOST, "no answer", "is the broker up?", "farm-unreachable", 4.0))
+        whole.rig.now_us += 60 * SECOND
+        whole.windows.tick()
+        whole.settle()
+    finally:
+        qapp.removeEventFilter(seen)
+    assert seen.titles == []

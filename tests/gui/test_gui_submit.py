@@ -382,14 +382,15 @@ def test_tab_goes_down_the_form_also_when_parts_of_it_came_later(dock: Dock, rig
     assert form is not None
     next(fold for fold, _, group in form._folds if group.title == "Machines").open()
     form.add_step("ffmpeg")
-    dock.view.footer.submit.setFocus()
+    inside = form.widget()
+    assert inside is not None
     form.focus_first()
     tops: list[int] = []
     for _ in range(80):
         keys = dock.has_keys()
         if not form.isAncestorOf(keys):
             break
-        tops.append(keys.mapTo(form.widget(), keys.rect().center()).y())
+        tops.append(keys.mapTo(inside, keys.rect().center()).y())
         dock.press(Qt.Key.Key_Tab)
     assert len(tops) > 30
     # A button beside a box of several lines may stand a little higher than it.

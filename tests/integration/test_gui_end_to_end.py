@@ -131,7 +131,7 @@ class Desktop:
         self.until(lambda: self.client.store.jobs.slot(job) >= 0, f"J{job} in the list")
         table = self.jobs()
         self.until(lambda: table.rows.row_of(job) >= 0, f"the row of J{job}")
-        self.key(Qt.Key.Key_Home, _CTRL)
+        self.key(Qt.Key.Key_Home)  # with Ctrl, what was selected before would stay so
         for _ in range(table.model().rowCount()):
             if table.current_id() == job:
                 break

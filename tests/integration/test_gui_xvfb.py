@@ -195,7 +195,9 @@ def test_mouse_and_keys_on_a_real_screen(screen: Screen, tmp_path: Path) -> None
     # -- it is not blank --
     def painted() -> bool:
         seen = x.see()[:high, :wide].reshape(-1, 3)
-        return len(np.unique(seen, axis=0)) > 100 and bool((seen == _bgr(DARK.states["running"])).all(1).any())
+        return len(np.unique(seen, axis=0)) > 100 and bool(
+            (seen == _bgr(DARK.states["running"])).all(1).any()
+        )
 
     screen.until(painted, "words, and the colour of what runs")
     border = screen.until(screen.border, "the line between two docks")
@@ -242,7 +244,9 @@ def test_mouse_and_keys_on_a_real_screen(screen: Screen, tmp_path: Path) -> None
     # -- the border between docks is dragged, and is there again at the next start --
     x.drag(border + 1, high // 3, border - 150, high // 3)
     x.point(wide // 2, high - 5)  # what the mouse is on has another colour
-    moved = screen.until(lambda: (now := screen.border()) and abs(border - now - 150) < 20 and now, "a border")
+    moved = screen.until(
+        lambda: (now := screen.border()) and abs(border - now - 150) < 20 and now, "a border"
+    )
     screen.until(lambda: screen.remembered("open"), "the layout in the file, a second later")
     x.ask_to_close(screen.window)
     assert screen.ended() == 0

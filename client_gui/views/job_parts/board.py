@@ -5,6 +5,7 @@ What belongs here: following one job in the store, and telling the tabs what cha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,17 @@ class JobBoard(QObject):
     def node_name(self, number: int) -> str:
         """The name of a node."""
         return node_name(self.desk.client, number)
+
+    def names_now(self) -> Callable[[int], str]:
+        """The names of all nodes as they are now, to be asked in any thread."""
+        nodes = self.desk.client.store.nodes
+        names = nodes.values("name")
+        known = {number: str(names[nodes.slot(number)]) for number in nodes.all_ids()}
+
+        def name(number: int) -> str:
+            return known.get(number) or (f"node {number}" if number > 0 else "")
+
+        return name
 
     def step_row(self, step: str) -> StepRow | None:
         """A step's row."""

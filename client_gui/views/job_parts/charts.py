@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,10 @@ from client_gui.store import times
 from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
 from client_gui.views.job_parts.frameset import many
+from client_gui.views.job_parts.timesums import BINS, Line, line_of, means
 from farm.sdk.words import duration_text
 
 Floats = npt.NDArray[np.float64]
-#: Bins of a histogram.
-BINS: Final = 24
 
 
 class Chart(QWidget):
@@ -63,14 +62,12 @@ class Sparkline(Chart):
         self, theme: Theme, high_em: float = 2.2, parent: QWidget | None = None, name: str = "Frame times"
     ) -> None:
         super().__init__(theme, name, high_em, parent)
-        self._seconds: Floats = np.zeros(0)
-        self._known: times.Statistics | None = None
+        self._line = line_of(np.zeros(0))
 
-    def set(self, seconds: Floats) -> None:
-        """Shows other times, NaN where none is known."""
-        self._seconds = seconds
-        self._known = times.statistics(seconds)
-        known = self._known
+    def set(self, line: Line) -> None:
+        """Shows other times."""
+        self._line = line
+        known = line.known
         if known is None:
             self.say("no frame times yet")
         else:
@@ -83,14 +80,14 @@ class Sparkline(Chart):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         """The line, the median, and what is cut off."""
         painter = QPainter(self)
-        known = self._known
+        known = self._line.known
         if known is None:
             return
         theme = self._theme
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         room = QRectF(self.rect()).adjusted(1, 3, -1, -2)
         count = max(2, int(room.width() / 2))
-        most, mean = times.sparkline(self._seconds, count), means(self._seconds, count)
+        most, mean = times.sparkline(self._line.most, count), means(self._line.mean, count)
         count = len(most)
         # As with heats: what lies far above must not press the others flat.
         top = max(float(np.nanpercentile(most, 90)) * 1.15, known.median_s * 1.5)
@@ -137,18 +134,6 @@ class Sparkline(Chart):
         return [run for run in found if run]
 
 
-def means(seconds: Floats, points: int) -> Floats:
-    """Frame times in frame order as so many means; NaN where none of a point's frames is known."""
-    if len(seconds) <= points:
-        return seconds
-    bounds = np.arange(points) * len(seconds) // points
-    known = np.isfinite(seconds)
-    sums = np.add.reduceat(np.where(known, seconds, 0.0), bounds)
-    counts = np.add.reduceat(known.astype(np.int64), bounds)
-    found: Floats = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    return found
-
-
 class HistogramChart(Chart):
     """How many frames took how long; a click selects the frames of a bar."""
 
@@ -162,10 +147,9 @@ class HistogramChart(Chart):
         self._at = -1
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
-    def set(self, seconds: Floats) -> None:
-        """Shows other times."""
-        self._bins = times.histogram(seconds, BINS)
-        self._known = times.statistics(seconds)
+    def set(self, bins: times.Histogram, known: times.Statistics | None) -> None:
+        """Shows other times, and them in a few numbers."""
+        self._bins, self._known = bins, known
         self._at = -1
         self._tell()
         self.update()

@@ -26,10 +26,11 @@ from client_gui.actions.records import SELECT_STATES
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.cells import LEAST, MOST, Cells, Place, fitting_cell
 from client_gui.views.job_parts.gridpainter import GridPainter
-from client_gui.views.job_parts.gridpicture import GridPicture
+from client_gui.views.job_parts.gridpicture import GridPicture, Made
 from client_gui.views.job_parts.gridwords import grid_words
 from client_gui.views.job_parts.heat import Mode
 from client_gui.views.job_parts.selecting import select_word
+from client_gui.views.job_parts.sums import Sums
 
 _SHIFT = Qt.KeyboardModifier.ShiftModifier
 _CTRL = Qt.KeyboardModifier.ControlModifier
@@ -65,6 +66,9 @@ class FrameGrid(QAbstractScrollArea):
         self._cells = Cells((), 1, 1, 0, 1, 0)
         self._pressed = False
         self._hover: Place | None = None
+        #: What the cells are to show; until that is worked out they show what they did.
+        self._wanted = Mode.STATE
+        self._sums = Sums(self)
         self._live = board.desk.client.live
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -93,13 +97,36 @@ class FrameGrid(QAbstractScrollArea):
 
     def set_mode(self, mode: Mode) -> None:
         """Shows something else."""
-        if mode is self.picture.mode:
+        if mode is self._wanted:
             return
-        self.picture.set_mode(mode)
+        self._wanted = mode
         self._board.want_figures(tuple(self._board.frames) if mode is not Mode.STATE else ())
+        self._work_out()
+
+    def _work_out(self) -> None:
+        """Shows what is wanted: states at once, heat when it is worked out; until then what there is."""
+        mode, picture = self._wanted, self.picture
+        if mode is Mode.STATE:
+            self._sums.give_up()
+            picture.set_mode(mode)
+            self._recoloured()
+        else:
+            about = (mode, self._board.job, *((step, at.units) for step, at in self._board.frames.items()))
+            self._sums.make(about, picture.units, picture.work(mode), self._worked_out)
+
+    def _worked_out(self, made: Made) -> None:
+        self.picture.take(made)
+        self._recoloured()
+
+    def _recoloured(self) -> None:
         self.legend_changed.emit()
         self._tell()
         self.viewport().update()
+
+    @property
+    def busy(self) -> bool:
+        """Whether what is wanted is still being worked out."""
+        return self._sums.busy
 
     @property
     def cells(self) -> Cells:
@@ -157,13 +184,13 @@ class FrameGrid(QAbstractScrollArea):
     # -- changes --
 
     def _relaid(self) -> None:
-        self.picture.forget()
-        if self.mode is not Mode.STATE:
-            self._board.want_figures(tuple(self._board.frames))
+        # Of another job nothing may be shown; its states are there at once.
+        self.picture.set_mode(Mode.STATE)
         self._lay_out()
-        self.legend_changed.emit()
-        self._tell()
-        self.viewport().update()
+        if self._wanted is not Mode.STATE:
+            self._board.want_figures(tuple(self._board.frames))
+            self._work_out()
+        self._recoloured()
 
     def _states(self, step: str, units: Any) -> None:
         self.picture.note_states(step, units)
@@ -180,11 +207,12 @@ class FrameGrid(QAbstractScrollArea):
         self.viewport().update(0, top - 1, self.viewport().width(), end - top + 2)
 
     def _figures(self, step: str, units: Any) -> None:
-        self.picture.note_figures(step, units)
-        if self.mode is not Mode.STATE:
-            self.legend_changed.emit()
-            self._tell()
-            self.viewport().update()
+        if self._wanted is Mode.STATE:
+            return
+        if self.picture.mode is not self._wanted or self.picture.note_figures(step, units, keep=True):
+            self._work_out()
+        else:
+            self._recoloured()
 
     def _picked(self) -> None:
         self._tell()

@@ -7,10 +7,11 @@ what is selected (``picked``).
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from PySide6.QtCore import (
     QAbstractTableModel,
     QModelIndex,
@@ -22,12 +23,23 @@ from PySide6.QtCore import (
 )
 
 from client_gui.store import times
-from client_gui.store.moves import StepKind, plan
+from client_gui.store.moves import StepKind
 from client_gui.views.job_parts.board import JobBoard
-from client_gui.views.job_parts.framecolumns import HEADS, MODES, RIGHT, Col, note_of, sort_key, source_of
+from client_gui.views.job_parts.framearrange import (
+    NO_ROWS,
+    Arranged,
+    Rows,
+    Wish,
+    arrange,
+    arranged_none,
+    ascending,
+)
+from client_gui.views.job_parts.framecolumns import HEADS, MODE_OF, MODES, RIGHT, Col, note_of, source_of
 from client_gui.views.job_parts.frameset import FrameSet, state_word
 from client_gui.views.job_parts.heat import WRITTEN, Mode
-from client_gui.views.job_parts.unitfilter import OF_ROWS, fitting
+from client_gui.views.job_parts.sums import AT_ONCE as IN_PARTS
+from client_gui.views.job_parts.sums import Sums
+from client_gui.views.job_parts.unitfilter import OF_ROWS
 from farm.model.query import Query
 from farm.model.states import UnitState
 from farm.sdk.words import duration_text, price_text
@@ -47,7 +59,6 @@ PROGRESS_ROLE: Final = Qt.ItemDataRole.UserRole + 4
 AT_ONCE: Final = 20_000
 #: How long their figures are gathered before they are counted anew.
 COUNT_MS: Final = 500
-NO_ROWS: Final = np.empty(0, np.int32)
 
 
 class FrameModel(QAbstractTableModel):
@@ -63,8 +74,8 @@ class FrameModel(QAbstractTableModel):
     def __init__(self, board: JobBoard, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._board = board
-        self.units: npt.NDArray[np.int32] = NO_ROWS
-        self._rows: npt.NDArray[np.int32] = NO_ROWS
+        self.units: Rows = NO_ROWS
+        self._rows: Rows = NO_ROWS
         self._step: FrameSet | None = None
         self._query: Query | None = None
         self._states: frozenset[int] = frozenset()
@@ -73,6 +84,8 @@ class FrameModel(QAbstractTableModel):
         self._known: times.Statistics | None = None
         self._frozen = False
         self._late = False
+        self._sums, self._counts = Sums(self), Sums(self)
+        self._sums.stood.connect(self.counted)
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.timeout.connect(self.arrange)
@@ -128,9 +141,12 @@ class FrameModel(QAbstractTableModel):
     def reload(self) -> None:
         """Another step, or the same with other frames."""
         self._step = self._board.current
-        self._take_seconds()
         self._late = False
-        self._put(self._wanted())
+        self._take_seconds()
+        if self._step is None or self._step.units >= IN_PARTS:
+            # Rows of another step must not stand there while those of this one are being arranged.
+            self._show(arranged_none(self.units))
+        self._order()
 
     def arrange(self) -> None:
         """Filters and sorts anew; rows that stay keep their place in the list and what is selected."""
@@ -139,9 +155,43 @@ class FrameModel(QAbstractTableModel):
             return
         self._soon.stop()
         began_s = time.perf_counter()
-        self._put(self._wanted())
-        # Sorting a million frames takes a while: the window's turns must stay many times longer.
+        self._order()
+        # To show a million frames anew takes a while: the window's turns must stay many times longer.
         self._soon.setInterval(round(20_000 * (time.perf_counter() - began_s)))
+
+    @property
+    def busy(self) -> bool:
+        """Whether frames are being arranged."""
+        return self._sums.busy
+
+    def _order(self) -> None:
+        frames = self._step
+        if frames is None:
+            self._sums.give_up()
+            return
+        states = self._board.states(frames.step)
+        known = states is not None and len(states) == frames.units
+        wish = Wish(self._query, self._states if known else frozenset(), self._column, self._down)
+        many = frames.units >= IN_PARTS
+        needed = tuple(Mode) if wish.query else (MODE_OF.get(wish.column),)
+        source = source_of(self._board, frames, self._seconds, needed, apart=many)
+        before = self.units
+        # As they come they are there at once, however many they are.
+        count = 0 if wish.plain and ascending(frames) and not len(before) else frames.units
+        self._sums.make(
+            (frames.job, frames.step, frames.units),
+            count,
+            partial(arrange, wish, source, before),
+            partial(self._arranged, before),
+        )
+
+    def _arranged(self, before: Rows, found: Arranged) -> None:
+        if self._frozen:
+            self._late = True
+        elif self.units is not before:
+            self._order()
+        else:
+            self._show(found)
 
     def _arrange_soon(self) -> None:
         if self._step is None or self._step.units <= AT_ONCE:
@@ -153,58 +203,31 @@ class FrameModel(QAbstractTableModel):
         if self._board.current is not self._step:
             self.reload()
 
-    def _wanted(self) -> npt.NDArray[np.int32]:
-        frames = self._step
-        if frames is None:
-            return NO_ROWS
-        shown = np.arange(frames.units, dtype=np.int32)
-        if self._query is not None and self._query:
-            shown = shown[fitting(self._query, source_of(self._board, frames, self._seconds))]
-        states = self._board.states(frames.step)
-        if self._states and states is not None and len(states) == frames.units:
-            shown = shown[np.isin(states[shown], list(self._states))]
-        key = sort_key(self._board, frames, self._column, self._seconds)
-        if key is None:
-            return shown[::-1].copy() if self._down else shown
-        values = key[shown]
-        # What is not known comes last whichever way it is sorted.
-        unknown = np.isnan(values)
-        order = np.argsort(np.where(unknown, np.inf, -values if self._down else values), kind="stable")
-        return shown[order]
-
-    def _put(self, wanted: npt.NDArray[np.int32]) -> None:
-        frames = self._step
-        units = frames.units if frames is not None else 0
-        for step in plan(self.units, wanted, None):
+    def _show(self, found: Arranged) -> None:
+        for step, rows in found.steps:
             nothing = QModelIndex()
             if step.kind is StepKind.REMOVE:
                 self.beginRemoveRows(nothing, step.first, step.last)
-                self._set(step.view, units)
+                self.units, self._rows = step.view, rows
                 self.endRemoveRows()
             elif step.kind is StepKind.INSERT:
                 self.beginInsertRows(nothing, step.first, step.last)
-                self._set(step.view, units)
+                self.units, self._rows = step.view, rows
                 self.endInsertRows()
             elif step.kind is StepKind.MOVE:
                 to = step.to + 1 if step.to > step.first else step.to
                 self.beginMoveRows(nothing, step.first, step.first, nothing, to)
-                self._set(step.view, units)
+                self.units, self._rows = step.view, rows
                 self.endMoveRows()
             else:
                 self.layoutAboutToBeChanged.emit()
                 old = self.persistentIndexList()
                 new = [self.index(int(step.new_rows[index.row()]), index.column()) for index in old]
-                self._set(step.view, units)
+                self.units, self._rows = step.view, rows
                 self.changePersistentIndexList(old, new)
                 self.layoutChanged.emit()
-        self._set(wanted, units)
+        self.units, self._rows = found.units, found.rows
         self.counted.emit()
-
-    def _set(self, view: npt.NDArray[np.int32], units: int) -> None:
-        self.units = view
-        rows = np.full(max(units, int(view.max(initial=-1)) + 1), -1, np.int32)
-        rows[view] = np.arange(len(view), dtype=np.int32)
-        self._rows = rows
 
     # -- changes --
 
@@ -212,9 +235,25 @@ class FrameModel(QAbstractTableModel):
         frames = self._step
         if frames is None:
             self._seconds, self._known = np.zeros(0), None
+            self._counts.give_up()
             return
         self._seconds = self._board.figures.seconds(frames.step, frames.units)
-        self._known = times.statistics(self._seconds)
+        self._known = None
+        self._count(lambda: None)
+
+    def _count(self, then: Callable[[], None]) -> None:
+        """Takes the step's times in a few numbers, and goes on."""
+        frames = self._step
+        if frames is None:
+            return
+
+        def counted(known: times.Statistics | None) -> None:
+            self._known = known
+            then()
+
+        seconds = self._seconds.copy() if frames.units >= IN_PARTS else self._seconds
+        about = (frames.job, frames.step, frames.units)
+        self._counts.make(about, frames.units, partial(times.statistics, seconds), counted)
 
     def _states_changed(self, step: str, units: Any) -> None:
         if self._step is None or step != self._step.step:
@@ -243,7 +282,9 @@ class FrameModel(QAbstractTableModel):
     def _recount(self) -> None:
         """Figures are others: the median is, and with it every bar, and perhaps what fits and its order."""
         self._count_soon.stop()
-        self._known = times.statistics(self._seconds)
+        self._count(self._recounted)
+
+    def _recounted(self) -> None:
         fields = self._query.fields() if self._query is not None and self._query else frozenset()
         if self._column not in (Col.FRAME, Col.STATE) or fields & {"time", "cost", "tries", "node"}:
             self._arrange_soon()

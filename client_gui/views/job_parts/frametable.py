@@ -309,6 +309,9 @@ class FrameTable(QTableView):
             return
         painter = QPainter(self.viewport())
         painter.setPen(self._theme.colour("dim"))
+        if self._frames.busy:
+            painter.drawText(self.viewport().rect(), Qt.AlignmentFlag.AlignCenter, "Sorting …")
+            return
         text = f"All {many(frames.units, 'frame')} of {frames.step} are hidden by the filter."
         room = self.viewport().rect().adjusted(self._theme.em(1), 0, -self._theme.em(1), 0)
         painter.drawText(

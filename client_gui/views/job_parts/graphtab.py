@@ -322,6 +322,7 @@ class GraphTab(QWidget):
         self._note.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._note.setWordWrap(True)
         area = QScrollArea()
+        area.setAccessibleName("Graph of the steps")
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setWidget(self.graph)
         self._area = area

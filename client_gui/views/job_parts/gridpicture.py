@@ -6,7 +6,9 @@ widgets; nothing here knows what is on the screen but the width of a line.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -72,6 +74,42 @@ def node_colours(theme: Theme, count: int) -> list[QColor]:
     ]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """A mode worked out.
+
+    Attributes:
+        legend: What its bytes mean.
+        flats: Bytes of each step's units.
+    """
+
+    legend: GridLegend
+    flats: dict[str, Bytes]
+
+
+def made_of_figures(mode: Mode, values: Mapping[str, npt.NDArray[np.float64]]) -> Made:
+    """Works out a heat of figures by step, NaN where none is known."""
+    figures = np.concatenate([*values.values()]) if values else np.zeros(0)
+    scale = scale_of(figures, whole=mode is Mode.ATTEMPTS)
+    known = scale.known if scale is not None else 0
+    legend = GridLegend(mode, scale, unknown=len(figures) - known)
+    return Made(legend, {step: heat_bytes(found, scale) for step, found in values.items()})
+
+
+def made_of_nodes(nodes: Mapping[str, npt.NDArray[np.int64]]) -> Made:
+    """Works out which frames are whose, by step; 0 where no node is known."""
+    every = np.concatenate([*nodes.values()]) if nodes else np.zeros(0, np.int64)
+    ranked = ranked_nodes(every)
+    known = int(np.count_nonzero(every))
+    legend = GridLegend(
+        Mode.NODE,
+        nodes=tuple(ranked),
+        others=known - sum(count for _, count in ranked),
+        unknown=len(every) - known,
+    )
+    return Made(legend, {step: node_bytes(found, ranked) for step, found in nodes.items()})
+
+
 class GridPicture:
     """Bytes of all steps in one mode.
 
@@ -93,6 +131,31 @@ class GridPicture:
         self.mode = mode
         self.forget()
 
+    @property
+    def units(self) -> int:
+        """Cells of all steps."""
+        return sum(frames.units for frames in self._board.frames.values())
+
+    def work(self, mode: Mode) -> Callable[[], Made]:
+        """What is to be worked out to show a mode: may be called in another thread.
+
+        Figures are as they are now; ``take`` shows what comes of it.
+        """
+        figures = self._board.figures
+        sizes = {step: frames.units for step, frames in self._board.frames.items()}
+        if mode is Mode.NODE:
+            return partial(made_of_nodes, {step: figures.nodes(step, units) for step, units in sizes.items()})
+        return partial(
+            made_of_figures, mode, {step: figures.values(mode, step, units) for step, units in sizes.items()}
+        )
+
+    def take(self, made: Made) -> None:
+        """Shows what was worked out."""
+        self.mode = made.legend.mode
+        self.forget()
+        self._legend = made.legend
+        self._sheets = {step: _Sheet(flat, flat[:0]) for step, flat in made.flats.items()}
+
     def forget(self) -> None:
         """Everything is to be made anew: another job, mode or look."""
         self._sheets.clear()
@@ -108,13 +171,21 @@ class GridPicture:
         if self.mode is Mode.STATE:
             self._note(step, units)
 
-    def note_figures(self, step: str, units: Any) -> None:
+    def note_figures(self, step: str, units: Any, *, keep: bool = False) -> bool:
         """Figures changed (None = any of the step).
 
-        A few go into the scale there is; now and then, and when they are many, the scale is made anew.
+        A few go into the scale there is; now and then, and when they are many, the scale is to be made anew.
+
+        Args:
+            step: The step.
+            units: The units.
+            keep: Whether what is shown stays until somebody has worked it out anew (``work``).
+
+        Returns:
+            Whether it is to be made anew.
         """
         if self.mode is Mode.STATE:
-            return
+            return False
         sheet = self._sheets.get(step)
         few = units is not None and len(units) * 20 <= self._board.frames[step].units
         self._kept += 1
@@ -126,12 +197,12 @@ class GridPicture:
             or self.mode is Mode.NODE
         ):
             self._kept = 0
-            self._sheets.clear()
-            self._legend = None
-            self._colours = None
-            return
+            if not keep:
+                self.forget()
+            return True
         values = self._board.figures.some(self.mode, step, units)
         self._set(sheet, units, heat_bytes(values, self._legend.scale))
+        return False
 
     def _note(self, step: str, units: Any) -> None:
         self._legend = None
@@ -174,10 +245,10 @@ class GridPicture:
             if states is None or len(states) != units:
                 return np.full(units, UNKNOWN, np.uint8)
             return states.copy()
-        if self.mode is Mode.NODE:
-            legend = self.legend()
-            return node_bytes(self._board.figures.nodes(step, units), list(legend.nodes))
-        return heat_bytes(self._board.figures.values(self.mode, step, units), self.legend().scale)
+        # Where the step came a moment ago, what is known of it is not worked out yet.
+        self.legend()
+        found = self._sheets.get(step)
+        return found.flat if found is not None else np.full(units, UNKNOWN, np.uint8)
 
     def legend(self) -> GridLegend:
         """What the bytes mean, over all steps that are shown."""
@@ -196,22 +267,10 @@ class GridPicture:
                     counts += found
             shown = tuple((int(byte), int(counts[byte])) for byte in np.flatnonzero(counts))
             return GridLegend(self.mode, counts=shown)
-        if self.mode is Mode.NODE:
-            nodes = [board.figures.nodes(step, units) for step, units in sizes]
-            every = np.concatenate(nodes) if nodes else np.zeros(0, np.int64)
-            ranked = ranked_nodes(every)
-            known = int(np.count_nonzero(every))
-            return GridLegend(
-                self.mode,
-                nodes=tuple(ranked),
-                others=known - sum(count for _, count in ranked),
-                unknown=len(every) - known,
-            )
-        values = [board.figures.values(self.mode, step, units) for step, units in sizes]
-        figures = np.concatenate(values) if values else np.zeros(0)
-        scale = scale_of(figures, whole=self.mode is Mode.ATTEMPTS)
-        known = scale.known if scale is not None else 0
-        return GridLegend(self.mode, scale, unknown=len(figures) - known)
+        # Both are worked out at once: whoever asks what bytes mean is about to ask for them.
+        made = self.work(self.mode)()
+        self._sheets = {step: _Sheet(flat, flat[:0]) for step, flat in made.flats.items()}
+        return made.legend
 
     # -- pictures --
 

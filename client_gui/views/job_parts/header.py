@@ -5,11 +5,12 @@ What belongs here: showing the job's row.  What may not: its frames.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from PySide6.QtCore import QRectF, QSize, Qt, QTimer
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from client_gui.actions.buttons import show_possible
 from client_gui.actions.records import BY_ID
@@ -19,10 +20,13 @@ from client_gui.store.eta import UNKNOWN, eta_text, left_text, standstill
 from client_gui.style.glyphs import state_icon
 from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
+from client_gui.views.chips import FlowLayout
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.charts import Sparkline
 from client_gui.views.job_parts.frameset import many, state_word
+from client_gui.views.job_parts.sums import Sums
 from client_gui.views.job_parts.timespanel import local_zone
+from client_gui.views.job_parts.timesums import line_of
 from farm.model.states import UnitState
 from farm.sdk.words import price_text, time_text
 
@@ -90,6 +94,7 @@ class JobHeader(QWidget):
         self._glyph, self._state, self._name, self._who = QLabel(), QLabel(), QLabel(), QLabel()
         self._counts, self._reason = QLabel(), QLabel()
         self.bar = CountsBar(self._theme)
+        self._sums = Sums(self)
         self.line = Sparkline(self._theme, 1.8, name="Frame times of the current step")
         self._values: dict[str, tuple[QLabel, QLabel]] = {}
         self.buttons: dict[str, QPushButton] = {}
@@ -105,16 +110,23 @@ class JobHeader(QWidget):
         box.addWidget(self._reason)
         box.addWidget(self.bar)
         box.addWidget(self._counts)
-        facts = QGridLayout()
-        self._facts = facts
-        for place, word in enumerate(("done", "ready", "so far", "at the end", "waste")):
-            value, name = QLabel(UNKNOWN), QLabel(word)
-            facts.addWidget(value, 0, place)
-            facts.addWidget(name, 1, place)
+        facts = QWidget()
+        # Large words in a narrow dock: better two rows of figures than figures that are cut.
+        self._facts = FlowLayout(facts)
+        for word in ("done", "ready", "so far", "at the end", "waste"):
+            value, name, fact = QLabel(UNKNOWN), QLabel(word), QWidget()
+            column = QVBoxLayout(fact)
+            column.setContentsMargins(0, 0, 0, 0)
+            column.setSpacing(0)
+            column.addWidget(value)
+            column.addWidget(name)
+            self._facts.addWidget(fact)
             self._values[word] = (value, name)
-        facts.addWidget(self.line, 0, 5, 2, 1)
-        facts.setColumnStretch(5, 1)
-        box.addLayout(facts)
+        beside = QHBoxLayout()
+        beside.setContentsMargins(0, 0, 0, 0)
+        beside.addWidget(facts)
+        beside.addWidget(self.line, 1)
+        box.addLayout(beside)
         row = QHBoxLayout()
         self._row = row
         for action, words in _BUTTONS:
@@ -141,6 +153,8 @@ class JobHeader(QWidget):
         board.step_changed.connect(self._draw_line)
         board.figures_changed.connect(lambda *_: self._soon.isActive() or self._soon.start())
         board.desk.actions.pending_changed.connect(self.refresh)
+        self._live = board.desk.client.live
+        board.desk.client.stood.connect(self._stood)
         when_seen(self._theme, self, self._restyle)
         self._restyle()
 
@@ -150,8 +164,7 @@ class JobHeader(QWidget):
         self._box.setContentsMargins(edge, edge, edge, theme.em(0.3))
         self._box.setSpacing(theme.em(0.25))
         self._top.setSpacing(theme.em(0.4))
-        self._facts.setHorizontalSpacing(theme.em(1.0))
-        self._facts.setVerticalSpacing(0)
+        self._facts.set_gap(theme.em(0.9))
         self._row.setSpacing(theme.em(0.3))
         name = theme.font(bold=True)
         name.setPointSizeF(name.pointSizeF() * 1.15)
@@ -235,11 +248,11 @@ class JobHeader(QWidget):
             "waste": f"{price_text(waste)}{share}" if waste else "none",
         }
         for name, text in said.items():
-            value, word = self._values[name]
+            value, _ = self._values[name]
             value.setText(text)
             value.setAccessibleName(f"{name}: {text}")
-            for label in (value, word):
-                label.setVisible(not (name == "at the end" and forecast == UNKNOWN))
+            if name == "at the end" and (fact := value.parentWidget()) is not None:
+                fact.setVisible(forecast != UNKNOWN)
         self._values["ready"][1].setText("ended" if ended else "ready")
         without = row["not_estimated"]
         tip = left_text(low, high, now_us)
@@ -266,10 +279,19 @@ class JobHeader(QWidget):
         if row["failed"]:
             self.buttons["retry"].setText(f"Retry {many(row['failed'], 'failed frame')}")
 
+    def _stood(self) -> None:
+        """Without a connection nothing can be done, and the buttons say so."""
+        live = self._board.desk.client.live
+        if live != self._live:
+            self._live = live
+            self.refresh()
+
     def _draw_line(self) -> None:
         frames = self._board.current
         if frames is not None and self.isVisible():
-            self.line.set(self._board.figures.seconds(frames.step, frames.units))
+            seconds = self._board.figures.seconds(frames.step, frames.units)
+            about = (frames.job, frames.step)
+            self._sums.make(about, frames.units, partial(line_of, seconds), self.line.set)
 
     def _run(self, action: str) -> None:
         self._board.desk.actions.run(action, self._board.job_context())

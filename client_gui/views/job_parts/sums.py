@@ -38,9 +38,7 @@ class Sums(QObject):
         """Whether a result is to come."""
         return self._ticket is not None
 
-    def make(
-        self, about: Hashable, frames: int, work: Callable[[], T], then: Callable[[T], None]
-    ) -> None:
+    def make(self, about: Hashable, frames: int, work: Callable[[], T], then: Callable[[T], None]) -> None:
         """Makes sums and hands them over: before this returns where the frames are few.
 
         Of the same thing one sum is made after the other, and of those that wait only the last; what was

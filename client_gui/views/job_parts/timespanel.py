@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +22,9 @@ from client_gui.style.lazily import when_seen
 from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.charts import Bar, Bars, HistogramChart, Sparkline
 from client_gui.views.job_parts.frameset import FrameSet, many
-from client_gui.views.job_parts.nodetimes import node_times, ratio_said, ratio_words
+from client_gui.views.job_parts.nodetimes import ratio_said, ratio_words
+from client_gui.views.job_parts.sums import AT_ONCE, Sums
+from client_gui.views.job_parts.timesums import TimeSums, time_sums
 from farm.model.states import UnitState
 from farm.sdk.words import duration_text
 
@@ -35,16 +38,6 @@ _SLOWEST: Final = 6
 def local_zone() -> Any:
     """The time zone of this machine."""
     return datetime.fromtimestamp(time.time(), UTC).astimezone().tzinfo or UTC
-
-
-def longest(units: Any, seconds: Any, count: int) -> tuple[Any, Any]:
-    """Of many frames the few that can be among the slowest, so that only those are sorted."""
-    known = np.flatnonzero(np.isfinite(seconds))
-    if len(known) <= 16 * count:
-        return units, seconds
-    least = np.partition(seconds[known], -count)[-count]
-    some = known[seconds[known] >= least]
-    return units[some], seconds[some]
 
 
 class TimesPanel(QScrollArea):
@@ -98,6 +91,7 @@ class TimesPanel(QScrollArea):
         self.slowest.chosen.connect(self._pick_frame)
         self.nodes.chosen.connect(self._pick_node)
         self.histogram.chosen.connect(self._pick_times)
+        self._sums = Sums(self)
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(EVERY_MS)
@@ -149,28 +143,39 @@ class TimesPanel(QScrollArea):
             return
         board, frames = self._board, self._board.current
         if frames is None:
+            self._sums.give_up()
             self._about.setText("no step")
             return
         seconds = board.figures.seconds(frames.step, frames.units)
         nodes = board.figures.nodes(frames.step, frames.units)
         chosen = board.picked.units(frames.step)
         units = np.arange(frames.units)
+        about = many(frames.units, "frame")
         if len(chosen) >= SELECTED_FROM:
             units, seconds, nodes = chosen, seconds[chosen], nodes[chosen]
-            self._about.setText(f"{frames.step}, {many(len(chosen), 'selected frame')}")
-        else:
-            self._about.setText(f"{frames.step}, {many(frames.units, 'frame')}")
-        began_s = time.perf_counter()
-        known = times.statistics(seconds)
+            about = many(len(chosen), "selected frame")
+        name_of = board.node_name if len(units) < AT_ONCE else board.names_now()
+        self._sums.make(
+            (frames.job, frames.step),
+            len(units),
+            partial(time_sums, units, seconds, nodes, name_of, _SLOWEST),
+            partial(self._show, frames, f"{frames.step}, {about}"),
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether figures are being summed up."""
+        return self._sums.busy
+
+    def _show(self, frames: FrameSet, about: str, sums: TimeSums) -> None:
+        known = sums.line.known
+        self._about.setText(about)
         self._show_numbers(frames, known)
-        self.line.set(seconds)
-        self.histogram.set(seconds)
-        self._show_slowest(frames, units, seconds, known)
-        self._show_nodes(nodes, seconds)
+        self.line.set(sums.line)
+        self.histogram.set(sums.bins, known)
+        self._show_slowest(frames, sums.slowest, known)
+        self._show_nodes(sums)
         self._show_ahead(frames)
-        # A million frames take a while: the window's turns must stay many times longer.
-        took_ms = (time.perf_counter() - began_s) * 1000
-        self._soon.setInterval(max(EVERY_MS, round(20 * took_ms)))
 
     def _show_numbers(self, frames: FrameSet, known: times.Statistics | None) -> None:
         said = {}
@@ -191,9 +196,8 @@ class TimesPanel(QScrollArea):
             self._about.setText(f"{self._about.text()}: figures are loading")
 
     def _show_slowest(
-        self, frames: FrameSet, units: Any, seconds: Any, known: times.Statistics | None
+        self, frames: FrameSet, found: list[tuple[int, float]], known: times.Statistics | None
     ) -> None:
-        found = times.slowest(*longest(units, seconds, _SLOWEST), _SLOWEST)
         median = known.median_s if known is not None else 0.0
         self.slowest.set(
             [
@@ -209,12 +213,8 @@ class TimesPanel(QScrollArea):
             ]
         )
 
-    def _show_nodes(self, nodes: Any, seconds: Any) -> None:
-        board = self._board
-        numbers = {
-            board.node_name(int(number)): int(number) for number in np.unique(nodes[nodes > 0]).tolist()
-        }
-        found = node_times(nodes, seconds, board.node_name)
+    def _show_nodes(self, sums: TimeSums) -> None:
+        found = sums.nodes
         most = max((one.median_s for one in found), default=0.0) or 1.0
         self.nodes.set(
             [
@@ -224,7 +224,7 @@ class TimesPanel(QScrollArea):
                     one.median_s / most,
                     "warn" if one.ratio is not None and one.ratio >= 1.5 else "accent",
                     f"{ratio_words(one.ratio)}, {one.count:,}" if one.ratio else f"{one.count:,}",
-                    numbers.get(one.node, 0),
+                    sums.numbers.get(one.node, 0),
                 )
                 for one in found
             ]

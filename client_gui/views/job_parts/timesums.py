@@ -6,7 +6,7 @@ thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,7 +68,7 @@ def time_sums(
     units: npt.NDArray[Any],
     seconds: Floats,
     nodes: npt.NDArray[np.int64],
-    names: Mapping[int, str],
+    name_of: Callable[[int], str],
     slowest: int,
 ) -> TimeSums:
     """Sums up frame times.
@@ -76,13 +76,9 @@ def time_sums(
     Args:
         units: The units that are looked at.
         seconds, nodes: What each of them took, and where.
-        names: Names of nodes by number.
+        name_of: The name of a node.
         slowest: How many of the slowest.
     """
-
-    def name_of(number: int) -> str:
-        return names.get(number) or f"node {number}"
-
     return TimeSums(
         line_of(seconds),
         times.histogram(seconds, BINS),

@@ -42,6 +42,7 @@ class UnitSource:
         nodes: Numbers of nodes, 0 for none.
         node_name: The name of a node.
         rows: Rows that were asked for, by unit.
+        memory: MiB, NaN where not known; only when frames are sorted by it.
     """
 
     frames: FrameSet
@@ -52,6 +53,7 @@ class UnitSource:
     nodes: npt.NDArray[np.int64]
     node_name: Callable[[int], str]
     rows: Mapping[int, FrameRow] = field(default_factory=dict)
+    memory: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
 
 def partial_fields(query: Query) -> tuple[str, ...]:

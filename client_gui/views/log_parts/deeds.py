@@ -31,8 +31,7 @@ class LogDeeds(QObject):
     Args:
         desk: Notices, settings.
         reader: Whose log.
-        others: Asked for logs it can be compared with: what they are called, and a number.
-        compare: Compares with one of these.
+        others: Asked for logs it can be compared with: what they are called, and what compares with them.
         act: Does something by its id.
     """
 
@@ -40,8 +39,7 @@ class LogDeeds(QObject):
         self,
         desk: Desk,
         reader: LogReader,
-        others: Callable[[], list[tuple[str, int]]],
-        compare: Callable[[int], None],
+        others: Callable[[], list[tuple[str, Callable[[], object]]]],
         act: Callable[[str], bool],
         parent: QWidget,
     ) -> None:
@@ -49,7 +47,6 @@ class LogDeeds(QObject):
         self._desk = desk
         self._reader = reader
         self._others = others
-        self._compare = compare
         self._act = act
         self._window = parent
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -88,8 +85,8 @@ class LogDeeds(QObject):
         self._entry("Open with another program", self.open_outside, shown)
         self.menu.addSeparator()
         others = self.menu.addMenu("Compare with")
-        for text, number in self._others():
-            others.addAction(text).triggered.connect(partial(self._compare, number))
+        for text, compare in self._others():
+            others.addAction(text).triggered.connect(lambda _=False, compare=compare: compare())
         others.setEnabled(not others.isEmpty())
         figures = self.menu.addAction("Times and figures count when comparing")
         figures.setCheckable(True)

@@ -7,18 +7,15 @@ pictures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from client_gui.net.client import FarmClient
-from client_gui.store.attempts import base_name, frame_of, units_of, versions_of
+from client_gui.store.attempts import frame_of, units_of
+from client_gui.store.versions import name_of, other_versions
 from client_gui.views.preview_parts.loader import Key
 from farm.protocol.client import StepRow
-
-#: Most other versions that are offered.
-_VERSIONS: Final = 20
 
 
 class Against(QComboBox):
@@ -55,10 +52,9 @@ class Against(QComboBox):
         if self._held is not None:
             held = self._held
             offers.append((f"held: J{held[0]}/{held[1]} {self.number(held)}", held))
-        name, names = self.name_of(job), self._versions(job)
         offers += [
-            (f"J{number}  {names[number]}", (number, "", -1))
-            for number in versions_of(name, job, names.items())[:_VERSIONS]
+            (f"J{number}  {name}", (number, "", -1))
+            for number, name in other_versions(self._client.store.jobs, job)
         ]
         if step is not None and unit in done and done.index(unit):
             before = done[done.index(unit) - 1]
@@ -92,9 +88,7 @@ class Against(QComboBox):
 
     def name_of(self, job: int) -> str:
         """What a job is called."""
-        jobs = self._client.store.jobs
-        slot = jobs.slot(job)
-        return str(jobs.get(slot, "name")) if slot >= 0 else (f"J{job}" if job else "")
+        return name_of(self._client.store.jobs, job)
 
     def number(self, key: Key) -> str:
         """A frame's number, or the name of its step."""
@@ -112,14 +106,6 @@ class Against(QComboBox):
         if self.other is None:
             return "There is no other version. Hold a frame (More) to compare others with it."
         return f"J{self.other[0]} has no frame {number}."
-
-    def _versions(self, job: int) -> dict[int, str]:
-        """Jobs whose names begin as this one's; found without a look at the other columns."""
-        jobs = self._client.store.jobs
-        base, _ = base_name(self.name_of(job))
-        names, numbers = jobs.values("name"), jobs.numbers("job")
-        near = [place for place, name in enumerate(names) if name and name.startswith(base)]
-        return {int(numbers[n]): names[n] for n in near if int(numbers[n]) in jobs}
 
     def _taken(self, place: int) -> None:
         self.other = self._offers[place] if place < len(self._offers) else None

@@ -61,7 +61,8 @@ class Newest(QObject):
 
     def done(self) -> list[int]:
         """Units that are done, in order."""
-        return self._done().tolist()
+        units: list[int] = self._done().tolist()
+        return units
 
     def _done(self) -> npt.NDArray[np.int64]:
         states: npt.NDArray[np.int64] = np.flatnonzero(np.frombuffer(self.states(), np.uint8) == DONE)

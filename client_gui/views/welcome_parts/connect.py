@@ -8,7 +8,8 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from PySide6.QtCore import QModelIndex, Qt, Signal, Slot
+from PySide6.QtCore import QModelIndex, Qt, QTimer, Signal, Slot
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QLineEdit, QListView, QPushButton
 
 from client_gui.desk import Desk
@@ -21,6 +22,9 @@ from farm.model.errors import OvercrankError
 
 #: How long a broker may take to redeem a token.
 JOIN_S: Final = 10.0
+#: So long it is looked for farms before it is said that there are none; one that comes later is shown all the
+#: same.
+LOOK_S: Final = 10.0
 #: Rows the list has room for.
 SHOWN_LEAST: Final = 3
 SHOWN_MOST: Final = 7
@@ -50,6 +54,13 @@ class ConnectCard(Card):
         self.farms.activated.connect(self._activated)
         self.farms.selectionModel().currentChanged.connect(self._picked)
         self.none = Words(theme, "Looking for farms …", token="dim")
+        self.again = QPushButton("Look again")
+        self.again.clicked.connect(self.look_again)
+        self.again.hide()
+        self._looked = QTimer(self)
+        self._looked.setSingleShot(True)
+        self._looked.setInterval(round(LOOK_S * 1000))
+        self._looked.timeout.connect(self._found)
         self.advice = Words(theme, token="dim", small=True)
         self.button = QPushButton("Connect")
         self.button.setEnabled(False)
@@ -74,6 +85,7 @@ class ConnectCard(Card):
         self.box.addWidget(self.farms)
         self.box.addWidget(self.advice)
         line = QHBoxLayout()
+        line.addWidget(self.again)
         line.addWidget(self.button)
         line.addStretch(1)
         self.box.addLayout(line)
@@ -102,12 +114,38 @@ class ConnectCard(Card):
         self.farms.setVisible(bool(choices))
         self.button.setVisible(bool(choices))
         quiet = self._discovery.trouble
+        looks = not choices and not quiet and self._looked.isActive()
         self.none.say(
-            "" if choices else f"No farm is known here. {sentence(quiet)}".strip() if quiet else _LOOKING
+            ""
+            if choices
+            else f"No farm is known here. {sentence(quiet)}"
+            if quiet
+            else _LOOKING
+            if looks
+            else _NONE
         )
+        self.again.setVisible(not choices and not looks)
         if before != self._current():
             self._picked()
         self._show_advice()
+
+    def look_again(self) -> None:
+        """Looks for farms anew."""
+        self._looked.start()
+        self._discovery.stop()
+        self._discovery.start()
+        self._found()
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
+        """It is looked for farms from now on."""
+        super().showEvent(event)
+        self._looked.start()
+        self._found()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802
+        """It is looked no more."""
+        super().hideEvent(event)
+        self._looked.stop()
 
     def _current(self) -> Choice | None:
         row = self.farms.currentIndex().row()
@@ -199,3 +237,4 @@ class ConnectCard(Card):
 
 
 _LOOKING: Final = "No farm is known here. Looking for some on this network …"
+_NONE: Final = "No farm is known here, and none was found on this network."

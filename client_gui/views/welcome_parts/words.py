@@ -56,7 +56,9 @@ class Words(QLabel):
         if text != self.text():
             self.setText(text)
             self.setAccessibleName(text)
-        self.setVisible(bool(text))
+        # What has no place yet is not shown: it would be a window of its own for a moment.
+        if not text or self.parentWidget() is not None:
+            self.setVisible(bool(text))
 
     def set_token(self, token: str) -> None:
         """Takes another colour."""

@@ -56,6 +56,18 @@ def alerts(house: FallenLoop) -> list[str]:
     return list(reply.alerts)
 
 
+def test_the_farm_at_a_glance_counts_what_nodes_have_and_what_is_in_use(house: FallenLoop) -> None:
+    greet(house, "wolf", "fox")
+    (reply,) = house.say(house.ask("ada", StatusReq))["ada"]
+    assert isinstance(reply, StatusReply)
+    nodes = [node for node in house.farm.nodes.values() if node.name in ("wolf", "fox")]
+    assert reply.cores == sum(node.facts.total.cores for node in nodes) > 0
+    assert (reply.cores_used, reply.gpus_used) == (0, 0)
+    house.say(submit(house, "ada", "good"), house.beat("wolf"))
+    (reply,) = house.say(house.ask("ada", StatusReq))["ada"]
+    assert reply.cores_used == sum(attempt.cores for node in nodes for attempt in node.attempts.values())
+
+
 def bad_job(farm: Any) -> bool:
     return any(job.spec.name == "bad" for job in farm.jobs.values())
 
