@@ -147,7 +147,6 @@ class FeedPort:
         self._codec = GentleCodec()
         self._n = 0
         self._topics: tuple[str, ...] = ()
-        self._rows: dict[int, JobRow] = {}
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
 
     # -- client_gui.net.port.Port and Wakes --
@@ -196,10 +195,8 @@ class FeedPort:
                 todo()
 
     def row(self, job: int) -> JobRow:
-        """A job as it was told last."""
-        if job not in self._rows:
-            self._rows[job] = job_row(job, frames=self.big[job - 1] if job <= len(self.big) else 0)
-        return self._rows[job]
+        """A job as it is at first; none is kept, since the window's memory is measured in this process."""
+        return job_row(job, frames=self.big[job - 1] if job <= len(self.big) else 0)
 
     def _follow(self, topics: tuple[str, ...]) -> None:
         self._n += 1

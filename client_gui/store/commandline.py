@@ -4,8 +4,8 @@ What belongs here: cutting a typed line into words as a shell does, the way back
 would understand.  What may not: whether a program exists, and Qt.
 
 The rule, which the form tells beside the field: one line is cut at its blanks, with quotes as in a shell; of
-several lines each is one argument as it stands.  Lines of which the first is not finished (an open quote, or
-a backslash at its end) are one command that somebody pasted.
+several lines each is one argument as it stands.  Empty lines before and behind do not count.  Lines of which
+the first is not finished (an open quote, or a backslash at its end) are one command that somebody pasted.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def read(text: str) -> tuple[str, ...] | str:
 
 def by_line(text: str) -> bool:
     """Whether each line is an argument as it stands."""
-    first, more, _ = text.partition("\n")
+    first, more, _ = _body(text).partition("\n")
     return bool(more) and split(first).closed and not text.startswith('["')
 
 
@@ -156,9 +156,18 @@ def write(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def _body(text: str) -> str:
+    """What was typed without empty lines before and behind: a pasted line often brings its line break."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    while lines and not lines[-1].strip():
+        lines.pop()
+    while lines and not lines[0].strip():
+        lines.pop(0)
+    return "\n".join(lines)
+
+
 def _lines(text: str) -> list[str]:
-    lines = text.split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
+    return _body(text).split("\n")
 
 
 def shell_words(text: str) -> tuple[str, ...]:

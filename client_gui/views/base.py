@@ -71,7 +71,7 @@ class View(QWidget):
         """
         self._first = widget
 
-    def setFocus(  # type: ignore[override]  # noqa: N802
+    def setFocus(  # noqa: N802
         self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason
     ) -> None:
         """Gives the keys to what gets them first."""

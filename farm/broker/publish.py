@@ -157,7 +157,7 @@ class Publisher:
     def _goes_on(
         self, before: _Follower, follower: _Follower, topics: tuple[str, ...], state_of: tuple[str, ...]
     ) -> bool:
-        """Whether deltas of what a client followed before may go on; it takes over what it was not told yet."""
+        """Whether deltas of what was followed before may go on; what was not told yet is taken over."""
         kept = set(topics).difference(state_of)
         jobs = {job for job in follower.job_units if job in before.job_units}
         if (

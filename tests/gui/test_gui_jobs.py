@@ -1,9 +1,8 @@
-"""The list of jobs: found, filtered, sorted, acted on by keyboard, and quiet while the farm is not."""
+"""The list of jobs: what a row says, acted on by keyboard, and quiet while the farm is not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -15,99 +14,12 @@ from client_gui.actions.records import BY_ID
 from client_gui.models.order_model import ID_ROLE
 from client_gui.net.port import Standing
 from client_gui.store.farmstore import Link
-from client_gui.views.chips import Chip
 from client_gui.views.jobs import JobsView
 from client_gui.views.listing import OF_LISTS, ListView
 from client_gui.views.nodes import NodesView
 from farm.protocol.client import ActReq
+from tests.support.gui_jobs import cell, jobs, shown, type_filter
 from tests.support.gui_rig import NOW_US, Rig, job_row, replaced, step_row
-
-HOUR_US = 3_600_000_000
-
-
-def jobs() -> tuple[Any, ...]:
-    """Six jobs of two users in several states."""
-    return (
-        job_row(1, name="sh010_lgt", user="ana", submitted_us=NOW_US - HOUR_US),
-        job_row(
-            2,
-            name="sh020_fx",
-            user="bo",
-            state="failed",
-            failed=3,
-            running=0,
-            submitted_us=NOW_US - 2 * HOUR_US,
-            steps=(step_row(counts=(0, 57, 0, 40, 3, 0, 0)),),
-        ),
-        job_row(
-            3,
-            name="sh100_lgt",
-            user="ana",
-            state="queued",
-            running=0,
-            done=0,
-            submitted_us=NOW_US - 3 * HOUR_US,
-        ),
-        job_row(
-            4, name="sh030_cmp", user="ana", state="paused", running=0, submitted_us=NOW_US - 4 * HOUR_US
-        ),
-        job_row(
-            5,
-            name="sh040_cmp",
-            user="cy",
-            project="arctic",
-            state="done",
-            done=100,
-            running=0,
-            ended_us=NOW_US - HOUR_US,
-            eta_low_us=None,
-            eta_high_us=None,
-            submitted_us=NOW_US - 5 * HOUR_US,
-            steps=(step_row(counts=(0, 0, 0, 100, 0, 0, 0)),),
-        ),
-        job_row(
-            6,
-            name="sh050_fx",
-            user="bo",
-            state="running",
-            failed=2,
-            priority=80,
-            submitted_us=NOW_US - 6 * HOUR_US,
-        ),
-    )
-
-
-@pytest.fixture
-def make(rig: Rig, qtbot: QtBot) -> Callable[..., JobsView]:
-    def made(rows: tuple[Any, ...] | None = None, *, feed: bool = True) -> JobsView:
-        view = JobsView(rig.desk)
-        qtbot.addWidget(view)
-        view.resize(1100, 500)
-        view.show()
-        if feed:
-            rig.snapshot(jobs() if rows is None else rows)
-        return view
-
-    return made
-
-
-def shown(view: JobsView) -> list[int]:
-    model = view.model
-    return [model.index(row, 0).data(ID_ROLE) for row in range(model.rowCount())]
-
-
-def cell(view: JobsView, job: int, column: str) -> str:
-    model = view.model
-    return str(model.index(model.row_of(job), model.column_of(column)).data())
-
-
-def type_filter(qtbot: QtBot, view: JobsView, text: str) -> None:
-    view.bar.edit.clear()
-    qtbot.keyClicks(view.bar.edit, text)
-
-
-def chips(view: JobsView) -> dict[str, Chip]:
-    return {chip.text(): chip for chip in view.bar.findChildren(Chip) if chip.isVisible()}
 
 
 def test_it_follows_jobs_only_while_it_is_looked_at(rig: Rig, make: Callable[..., JobsView]) -> None:
@@ -148,161 +60,6 @@ def test_unknown_states_of_a_newer_farm_are_shown(rig: Rig, make: Callable[..., 
     tip = view.model.index(0, view.model.column_of("progress")).data(Qt.ItemDataRole.ToolTipRole)
     assert tip == "38 done, 10 running, 50 queued, 2 in another state"
     view.grab()
-
-
-def test_a_filter_is_run_with_every_key_and_a_wrong_one_hides_nothing(
-    qtbot: QtBot, make: Callable[..., JobsView]
-) -> None:
-    view = make()
-    type_filter(qtbot, view, "lgt")
-    assert shown(view) == [1, 3]
-    type_filter(qtbot, view, "state:failed,running age<90m")
-    assert shown(view) == [1]
-    type_filter(qtbot, view, "mine -cmp")
-    assert shown(view) == [1, 3]
-    view.bar.edit.setText("mine -cmp age<2x")
-    assert view.bar.edit.error is not None
-    assert "unit of time" in view.bar.edit.message()
-    assert shown(view) == [1, 3], "the list stays as it was"
-    qtbot.keyClick(view.bar.edit, Qt.Key.Key_Escape)
-    assert shown(view) == [1, 2, 3, 4, 5, 6]
-
-
-def test_a_field_that_is_being_typed_hides_nothing(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
-    view = make()
-    edit = view.bar.edit
-    seen: list[int] = []
-    view.model.updated.connect(lambda update: seen.append(len(shown(view))))
-    type_filter(qtbot, view, "state:failed")
-    assert shown(view) == [2]
-    assert 0 not in seen, "the list does not empty at `state`"
-    edit.clear()
-    qtbot.keyClicks(edit, "sta")
-    assert len(shown(view)) == 6
-    qtbot.keyClick(edit, Qt.Key.Key_Return)
-    assert shown(view) == [], "who means the word says so, or waits"
-
-
-def test_a_word_that_no_field_has_is_doubted(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
-    view = make()
-    type_filter(qtbot, view, "state:faild ")
-    assert view.bar.edit.error is None
-    assert "did you mean failed" in view.bar.edit.message()
-
-
-def test_chips_mirror_the_filter_and_take_its_parts_away(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
-    view = make()
-    type_filter(qtbot, view, "user:ana state:queued,paused")
-    assert shown(view) == [3, 4]
-    found = chips(view)
-    assert {"user:ana", "state:queued,paused"} <= set(found)
-    qtbot.keyClick(found["user:ana"], Qt.Key.Key_Delete)
-    assert view.bar.edit.text() == "state:queued,paused"
-    found = chips(view)
-    assert "user:ana" not in found
-    chip = found["state:queued,paused"]
-    qtbot.mouseClick(chip, Qt.MouseButton.LeftButton, pos=QPoint(chip.width() - 8, chip.height() // 2))
-    assert shown(view) == [1, 2, 3, 4, 5, 6]
-
-
-def test_what_could_be_typed_comes_from_the_farm(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
-    view = make()
-    edit = view.bar.edit
-    edit.setFocus()
-    qtbot.keyClicks(edit, "user:")
-    assert edit.offered == ("ana", "bo", "cy"), "those with most jobs first"
-    qtbot.keyClick(edit, Qt.Key.Key_Down)
-    qtbot.keyClick(edit, Qt.Key.Key_Down)
-    qtbot.keyClick(edit, Qt.Key.Key_Return)
-    assert edit.text() == "user:bo "
-    assert shown(view) == [2, 6]
-
-
-def test_saved_views_count_live_and_can_be_taken_away_and_kept(
-    rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]
-) -> None:
-    view = make()
-    assert view.bar.counts() == {"Mine": 3, "Running": 2, "Failing": 2, "Waiting": 1, "Done today": 1}
-    rig.delta((job_row(3, user="ana", state="failed", failed=1), job_row(9, user="ana", state="queued")))
-    assert view.bar.counts()["Failing"] == 3
-    assert view.bar.counts()["Mine"] == 4
-    found = chips(view)
-    qtbot.waitUntil(lambda: found["Failing"].count == 3)
-    qtbot.keyClick(found["Failing"], Qt.Key.Key_Space)
-    assert shown(view) == [2, 3, 6] or set(shown(view)) == {2, 3, 6}
-    assert found["Failing"].isChecked()
-    assert "failed>0" not in chips(view), "a view's own chip says it already"
-    type_filter(qtbot, view, "fx prio>60")
-    view.bar.save_wanted.emit("hot fx")
-    assert chips(view)["hot fx"].isChecked()
-    view.views.remove("Mine")
-    other = JobsView(rig.desk)
-    qtbot.addWidget(other)
-    assert [one.name for one in other.views.all()] == [
-        "Running",
-        "Failing",
-        "Waiting",
-        "Done today",
-        "hot fx",
-    ]
-
-
-def test_artists_begin_with_their_own_jobs(qtbot: QtBot) -> None:
-    rig = Rig(role="artist", user="bo")
-    view = JobsView(rig.desk)
-    qtbot.addWidget(view)
-    view.show()
-    rig.snapshot(jobs())
-    assert shown(view) == [2, 6]
-    view.do("clear-filter")
-    again = JobsView(rig.desk)
-    qtbot.addWidget(again)
-    again.show()
-    assert len(shown(again)) == 6, "who chose to see everything sees everything"
-    rig.close()
-
-
-def test_filters_that_move_with_time_are_run_again(
-    rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]
-) -> None:
-    view = make()
-    type_filter(qtbot, view, "age<90m")
-    assert shown(view) == [1]
-    rig.now_us += HOUR_US
-    view.tick()
-    assert shown(view) == []
-    assert cell_text(view) == "The filter hides all 6 jobs"
-    view.do("clear-filter")
-    assert cell(view, 1, "age") == "2 h"
-
-
-def cell_text(view: JobsView) -> str:
-    return view.blank.words().splitlines()[0] if view.blank.isVisible() else ""
-
-
-def test_an_empty_list_says_why_and_what_to_do(rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]) -> None:
-    view = make(feed=False)
-    qtbot.waitUntil(lambda: view.blank.accessibleName() == "loading")
-    rig.snapshot(())
-    assert "No jobs yet" in view.blank.words()
-    assert "farm submit" in view.blank.words()
-    wanted: list[str] = []
-    rig.focus.wanted.connect(wanted.append)
-    view.blank.button().click()
-    assert wanted == ["submit"]
-    rig.delta(jobs())
-    assert view.table.isVisible()
-    type_filter(qtbot, view, "nothing-has-this")
-    assert "hides all 6 jobs" in view.blank.words()
-    qtbot.keyClick(view.blank.button(), Qt.Key.Key_Space)
-    assert len(shown(view)) == 6
-
-
-def test_the_count_says_how_much_is_shown(qtbot: QtBot, make: Callable[..., JobsView]) -> None:
-    view = make()
-    type_filter(qtbot, view, "lgt")
-    texts = [label.text() for label in view.bar.findChildren(type(view.bar._shown))]
-    assert "2 of 6" in texts
 
 
 def test_keys_choose_open_and_find(rig: Rig, qtbot: QtBot, make: Callable[..., JobsView]) -> None:

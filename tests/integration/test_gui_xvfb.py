@@ -242,7 +242,7 @@ def test_mouse_and_keys_on_a_real_screen(screen: Screen, tmp_path: Path) -> None
     screen.until(lambda: screen.chosen_at(top), "rows as before")
 
     # -- the border between docks is dragged, and is there again at the next start --
-    x.drag(border + 1, high // 3, border - 150, high // 3)
+    x.drag(border + 1, high // 3, border + 121, high // 3)
     x.point(wide // 2, high - 5)  # what the mouse is on has another colour
     moved = screen.until(
         lambda: (now := screen.border()) and abs(border - now - 150) < 20 and now, "a border"

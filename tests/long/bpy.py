@@ -16,7 +16,11 @@ TESTS = (
     ("tests/unit/renderers/test_blender_real.py", "-k", "wheel or bpy"),
     ("tests/unit/renderers/test_blender_files_real.py", "-k", "wheel or bpy"),
     ("tests/unit/renderers/test_blender_caches_real.py", "-k", "wheel or bpy"),
-    ("tests/plugins/test_blender_submits.py",),
+    (
+        "tests/plugins/test_blender_submits.py",
+        "tests/plugins/test_blender_submits_checks.py",
+        "tests/plugins/test_blender_submits_files.py",
+    ),
 )
 
 

@@ -87,3 +87,12 @@ def test_several_lines_are_arguments_unless_the_first_goes_on() -> None:
     assert not by_line("a")
     assert not by_line("a 'b\nc'")
     assert not by_line("a \\\nb")
+
+
+@pytest.mark.parametrize(
+    "text", ["prog a {frame}\n", "\nprog a {frame}", "prog a {frame}\r\n", "\n prog a {frame} \n"]
+)
+def test_a_pasted_line_with_its_line_breaks_is_one_line(text: str) -> None:
+    assert not by_line(text)
+    assert read(text) == ("prog", "a", "{frame}")
+    assert read("one\ntwo words\n\n") == ("one", "two words")
