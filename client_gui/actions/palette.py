@@ -29,6 +29,8 @@ from client_gui.style.theme import Theme
 #: So many entries are shown.
 MOST: Final = 60
 #: How long is searched before the window gets its turn.
+#: What a name that is typed whole counts more than one that only begins so.
+_EXACT: Final = 100
 SLICE_S: Final = 0.004
 
 _Index = QModelIndex | QPersistentModelIndex
@@ -279,7 +281,8 @@ class Palette(Sheet):
             fits = score(query, entry.text.casefold(), entry.words.casefold())
             if fits is None:
                 return
-            points = fits
+            # What is called exactly so is meant before what only begins so.
+            points = fits + (_EXACT if query == entry.text.casefold().rstrip("…") else 0)
         if (place := self._recent.get(entry.key)) is not None:
             points += max(1, 50 - place) if query else 1000 - place
         if entry.reason:

@@ -18,8 +18,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
-from PySide6.QtCore import QCoreApplication, QObject, QProcess, QProcessEnvironment, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QProcess, QProcessEnvironment, QTimer, Signal, Slot
 
+from client_gui.net.agents_here import AgentSearch
 from farm.config.places import LOCAL, Endpoint, Places, make_private_folder, private_farms, read_endpoint
 from farm.model.errors import OvercrankError
 
@@ -147,11 +148,12 @@ class LocalFarm(QObject):
         kept: Whether it goes on when the client ends.
         state: How far it is.
         trouble: Why it ended, "" when it was asked to.
+        agent_trouble: Why its agent ended while its broker goes on, "" while that has not happened.
     """
 
     #: A line of one of its programs.
     said = Signal(str)
-    #: ``state`` changed.
+    #: ``state`` or ``agent_trouble`` changed.
     changed = Signal()
     #: It serves: the name to connect to.
     serving = Signal(str)
@@ -162,6 +164,9 @@ class LocalFarm(QObject):
         self.kept = False
         self.state = State.IDLE
         self.trouble = ""
+        self.agent_trouble = ""
+        self._agent_told = ""
+        self._search: AgentSearch | None = None
         self._programs: list[Program] = []
         self._waited_ms = 0
         self._look = QTimer(self)
@@ -179,10 +184,33 @@ class LocalFarm(QObject):
         return cls(parent, farm)
 
     def restart(self) -> None:
-        """Starts it when its broker has ended without being asked to; kept or not as before."""
-        if self.state is State.SERVING and self.kept:
+        """Starts what has ended without being asked to, broker or agent; kept or not as before."""
+        if self.state is State.SERVING and self.agent_trouble:
+            self.restart_agent()
+            return
+        if self.state is State.SERVING and self.kept and self._search is None:
             self.state = State.IDLE  # what was started to be kept is not watched
         self.start(self.kept)
+
+    def restart_agent(self) -> None:
+        """Starts the agent that has ended while its broker goes on."""
+        if self.state is not State.SERVING or not self.agent_trouble:
+            return
+        try:
+            found = read_endpoint(Places(self.farm).endpoint)
+        except OvercrankError as error:
+            self.agent_trouble = str(error)
+            self.changed.emit()
+            return
+        self.agent_trouble = ""
+        self.changed.emit()
+        if found is not None:  # a broker that has gone is told by its own end
+            self._seek(found)
+
+    def news_of_agent(self) -> str:
+        """Why its agent ended, to whoever asks first: there may be several windows, but one farm."""
+        told, self._agent_told = self._agent_told, self.agent_trouble
+        return self.agent_trouble if told != self.agent_trouble else ""
 
     def start(self, keep: bool = False) -> None:
         """Starts it, unless its broker serves already.
@@ -192,7 +220,7 @@ class LocalFarm(QObject):
         """
         if self.state is not State.IDLE:
             return
-        self.kept, self.trouble = keep, ""
+        self.kept, self.trouble, self.agent_trouble = keep, "", ""
         try:
             make_private_folder(Places(self.farm).state)
             known = read_endpoint(Places(self.farm).endpoint)
@@ -214,12 +242,14 @@ class LocalFarm(QObject):
         if not self._programs or self.state is State.ENDING:
             return
         self._look.stop()
+        self._search, self.agent_trouble = None, ""
         self._set(State.ENDING)
         self._programs[-1].stop()
 
     def finish(self) -> None:
         """Ends it and waits, for when the client ends; what is to be kept goes on."""
         self._look.stop()
+        self._search, self.agent_trouble = None, ""
         programs, self._programs = self._programs, []
         for program in reversed(programs):
             program.blockSignals(True)
@@ -251,9 +281,7 @@ class LocalFarm(QObject):
             found = None
         if found is not None and not found.process_gone:
             self._look.stop()
-            if self._begin("agent"):
-                self._set(State.SERVING)
-                self.serving.emit(self.farm)
+            self._seek(found)
         elif self._waited_ms >= SERVE_MS:
             self._look.stop()
             self.trouble = f"the broker did not serve within {SERVE_MS // 1000} s"
@@ -262,6 +290,26 @@ class LocalFarm(QObject):
             else:
                 self._over(f"{self.trouble}: {Places(self.farm).state / 'broker.log'} says why")
 
+    def _seek(self, broker: Endpoint) -> None:
+        """Looks for an agent that runs here already, before one is started."""
+        self._search = AgentSearch(self.farm, broker.control)
+        self._search.answer.found.connect(self._sought)
+        self._search.begin()
+
+    @Slot(object, int)
+    def _sought(self, search: AgentSearch, pid: int) -> None:
+        if search is not self._search:
+            return  # it was called off meanwhile
+        self._search = None
+        if pid:
+            # One that was kept outlives its broker and comes back to it by itself.
+            self._note(f"an agent of {self.farm} runs here already (process {pid})")
+        elif not self._begin("agent"):
+            return
+        if self.state is State.STARTING:
+            self._set(State.SERVING)
+            self.serving.emit(self.farm)
+
     def _ended(self, program: Program, code: int) -> None:
         if program not in self._programs:
             return
@@ -269,8 +317,11 @@ class LocalFarm(QObject):
         first = program is self._programs[0]
         self._programs.remove(program)
         program.deleteLater()
-        if not asked:
-            self.trouble = _ended_words("the broker" if first else "the agent", program.fatal, code)
+        if not asked and first:
+            self.trouble = _ended_words("the broker", program.fatal, code)
+            self._search, self.agent_trouble = None, ""
+        elif not asked:
+            self.agent_trouble = _ended_words("its agent", program.fatal, code)
         if self._programs:
             self._look.stop()
             if first or asked:
@@ -283,7 +334,8 @@ class LocalFarm(QObject):
 
     def _over(self, trouble: str) -> None:
         self._look.stop()
-        self.trouble = trouble
+        self._search = None
+        self.trouble, self.agent_trouble = trouble, ""
         self._set(State.IDLE)
 
     def _note(self, line: str) -> None:

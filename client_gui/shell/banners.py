@@ -48,7 +48,7 @@ class Banner(QFrame):
         self.words.setWordWrap(True)
         self._layout.addWidget(self.words, 1)
         for choice in choices:
-            button = QPushButton(choice.text)
+            button = QPushButton(choice.text.replace("&", "&&"))
             button.clicked.connect(choice.run)
             self._layout.addWidget(button)
         self._close: QToolButton | None = None

@@ -181,6 +181,6 @@ class Menus:
         if mine:
             forget = self._inner(menu, "View", "Workspaces", "Forget")
             for name in mine:
-                forget.addAction(name).triggered.connect(
+                forget.addAction(name.replace("&", "&&")).triggered.connect(
                     lambda _=False, name=name: window.forget_workspace(name)
                 )

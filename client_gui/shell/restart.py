@@ -1,4 +1,4 @@
-"""Starting a farm of this machine again whose broker has ended, from the banner that says so.
+"""Starting a farm of this machine again whose broker or agent has ended, from the banner that says so.
 
 What belongs here: when that is offered, and what is said meanwhile.  What may not: starting processes
 (``net.programs``), and the banner.
@@ -32,6 +32,7 @@ class Restart(QObject):
         super().__init__(parent)
         self._desk = desk
         self._local: LocalFarm | None = None
+        self._watched: LocalFarm | None = None
 
     @property
     def under_way(self) -> bool:
@@ -40,7 +41,9 @@ class Restart(QObject):
 
     def choices(self) -> tuple[Choice, ...]:
         """The button, where it would help."""
-        if not ended_here(self._desk.client.standing) or self.under_way:
+        self._watch()
+        lost = self._watched is not None and bool(self._watched.agent_trouble)
+        if not (lost or ended_here(self._desk.client.standing)) or self.under_way:
             return ()
         return (Choice(START_WORDS, self.start),)
 
@@ -59,6 +62,26 @@ class Restart(QObject):
             local.serving.connect(self._serves)
             local.changed.connect(self._changed)
         local.restart()
+
+    def _watch(self) -> None:
+        """Looks out for the farm's agent, once a farm of this machine is what is connected."""
+        farm = self._desk.client.farm or farm_name()
+        found = next((one for one in self._desk.client.findChildren(LocalFarm) if one.farm == farm), None)
+        if found is self._watched:
+            return
+        if self._watched is not None:
+            self._watched.changed.disconnect(self._agent_changed)
+        self._watched = found
+        if found is not None:
+            found.changed.connect(self._agent_changed)
+            self._agent_changed()
+
+    @Slot()
+    def _agent_changed(self) -> None:
+        local = self._watched
+        if local is not None and (trouble := local.news_of_agent()):
+            hint = f"“{START_WORDS}” on the page where farms are chosen starts it"
+            self._desk.notices.say(f"{local.farm}: {trouble}", Level.ERROR, hint=hint)
 
     @Slot(str)
     def _serves(self, _farm: str) -> None:

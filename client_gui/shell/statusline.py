@@ -71,9 +71,9 @@ class StatusLine(QWidget):
                 self.undo.hide()
             return
         left = -(-left_us // 1_000_000)
-        text = f"{undo.text} · Undo ({left} s)"
+        text = f"{undo.text} · Undo ({left} s)".replace("&", "&&")
         if text != self.undo.text():
-            self.undo.setText(text.replace("&", "&&"))
+            self.undo.setText(text)
             self.undo.setAccessibleName(f"Undo: {undo.text}")
         self.undo.show()
 

@@ -178,7 +178,7 @@ class TopBar(QWidget):
     def _show_chip(self, chip: ChipText) -> None:
         theme = self._desk.theme
         self.chip.setIcon(icon(theme, TONE_GLYPHS[chip.tone], chip.tone.value))
-        self.chip.setText(chip.text)
+        self.chip.setText(chip.text.replace("&", "&&"))
         self.chip.setStyleSheet(f"QToolButton {{ color: {getattr(theme.look, chip.tone.value)} }}")
         self.chip.setAccessibleName(f"Farm {chip.text}")
         self.chip.setToolTip("How the connection stands")

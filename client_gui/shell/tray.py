@@ -153,7 +153,8 @@ class Tray(QObject):
         self.menu.clear()
         mine = self.mine()
         if self._client.store.freshness(self._client.now_us()) is Freshness.STALE:
-            self.menu.addAction(self._client.standing.trouble or "not connected").setEnabled(False)
+            trouble = self._client.standing.trouble or "not connected"
+            self.menu.addAction(trouble.replace("&", "&&")).setEnabled(False)
         elif not mine:
             self.menu.addAction("No jobs of yours are under way").setEnabled(False)
         for job in mine[:MOST]:

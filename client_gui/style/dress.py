@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from client_gui.style.glyphs import paint_glyph
 from client_gui.style.theme import SYSTEM, Theme
+from client_gui.style.tips import PlainTips
 
 _PROPAGATE: Final = Qt.ApplicationAttribute.AA_UseStyleSheetPropagationInWidgetStyles
 #: How long words must keep their size before margins and small pictures follow.
@@ -40,6 +41,7 @@ class Dress(QObject):
         self._before = (QPalette(app.palette()), app.style().name())
         self._colours: tuple[object, ...] = ()
         self._pictures = _Pictures()
+        self._tips = PlainTips(app, self)
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(SHEET_AFTER_MS)
@@ -89,6 +91,7 @@ class Dress(QObject):
     def take_off(self) -> None:
         """Gives the application back what it wore before."""
         self._theme.changed.disconnect(self.put_on)
+        self._tips.end()
         self._soon.stop()
         self._theme.sheet = ""
         self._theme.sheet_changed.emit()

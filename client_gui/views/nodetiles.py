@@ -31,6 +31,7 @@ from client_gui.models.order_model import OrderModel
 from client_gui.store.natural import natural_key
 from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
+from client_gui.style.tips import plain_tip
 from farm.sdk.words import plural
 
 #: How much of its colour a tile has: words on it must be readable on every one.
@@ -413,7 +414,7 @@ class NodeTiles(QAbstractScrollArea):
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             place = self.tile_at(event.pos())
             if place >= 0:
-                QToolTip.showText(event.globalPos(), self.tip(place), self.viewport())
+                QToolTip.showText(event.globalPos(), plain_tip(self.tip(place)), self.viewport())
             else:
                 QToolTip.hideText()
             return True

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 from PySide6.QtCore import QItemSelection, QModelIndex, Qt, QTimer
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QButtonGroup,
@@ -273,11 +273,22 @@ class SpendView(View):
             if need > table.columnWidth(column):
                 table.setColumnWidth(column, need)
 
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+        """What the money is for has what the amounts leave."""
+        super().resizeEvent(event)
+        self._share()
+
+    def _share(self) -> None:
+        """Names are never squeezed away: where there is no room for all amounts, they are scrolled to."""
+        taken = sum(self.table.columnWidth(column) for column in range(1, self.model.columnCount()))
+        room = self.table.viewport().width() - taken
+        self.table.setColumnWidth(0, max(self.desk.theme.em(10), room))
+
     def _restyle(self) -> None:
         theme = self.desk.theme
         self.table.verticalHeader().setDefaultSectionSize(theme.row_height())
         head = self.table.horizontalHeader()
-        head.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        head.setSectionResizeMode(0, QHeaderView.ResizeMode.Fixed)
         head.setHighlightSections(False)
         for column in range(1, self.model.columnCount()):
             head.setSectionResizeMode(column, QHeaderView.ResizeMode.Interactive)
@@ -286,6 +297,8 @@ class SpendView(View):
         self._fit()
         for figure in self._figures.values():
             figure.restyle()
+        self._head.fit()
+        self._share()
         self._parts.update()
         self.table.viewport().update()
 

@@ -64,6 +64,9 @@ def test_every_key_does_something_or_says_why_not(
             assert not invoked
         else:
             assert sent or sheets or invoked == [action], f"{key} on {context} does nothing"
+            acts = {getattr(body, "action", "") for body in asked(rig)[posted:]} - {""}
+            farm = BY_ID[action].farm
+            assert acts <= {farm, "resume" if farm == "pause" else farm}, f"{key} does something else"
         for sheet in sheets:
             qtbot.keyClick(QApplication.focusWidget(), Qt.Key.Key_Escape)
             assert not sheet.isVisible()

@@ -173,3 +173,13 @@ def test_a_job_that_ended_says_when_and_forecasts_nothing(view: JobView, job: Jo
     assert "ended" in said
     assert "ready" not in said
     assert "2.80–3.40 USD" not in said
+
+
+def test_without_a_connection_no_button_of_the_job_can_be_pressed(rig: Rig, view: JobView) -> None:
+    buttons = view.header.buttons
+    assert buttons["pause"].isEnabled()
+    rig.give(Standing(Link.LOST, "no answer", retry_in_s=3.0))
+    assert not any(button.isEnabled() for button in buttons.values())
+    assert "not connected" in buttons["pause"].toolTip()
+    rig.give(Standing(Link.LIVE))
+    assert buttons["pause"].isEnabled()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtGui import QPalette
+from PySide6.QtWidgets import QAbstractButton, QLabel
 from pytestqt.qtbot import QtBot
 
 from client_gui.net.port import Standing
@@ -115,3 +116,20 @@ def test_range_by_keyboard_theme_and_offline(rig: Rig, qtbot: QtBot) -> None:
     view.refresh()
     qtbot.waitUntil(lambda: not view._timer.isActive())
     assert len(rig.port.asked(SeriesReq)) == asked, "a hidden dock asks nothing"
+
+
+def test_titles_can_be_read_in_another_look(rig: Rig, qtbot: QtBot) -> None:
+    rig.port.answers[SeriesReq] = lambda req: reply(id_=req.id)
+    view = PlotsView(rig.desk)
+    qtbot.addWidget(view)
+    view.show()
+    qtbot.waitUntil(
+        lambda: bool(rig.settle()) or any(one.text() == "Cores" for one in view.findChildren(QLabel))
+    )
+    for look in ("light", "contrast", "dark"):
+        rig.theme.set_look(look)
+        for label in view.findChildren(QLabel):
+            assert label.palette().color(QPalette.ColorRole.WindowText).name() in (
+                rig.theme.colour("text").name(),
+                rig.theme.colour("dim").name(),
+            ), (look, label.text())

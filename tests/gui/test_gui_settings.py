@@ -51,7 +51,7 @@ def test_it_is_written_once_a_while_after_the_last_change(
     for n in range(50):
         settings.set(ZOOM, 1 + n / 100)
     assert not path.exists(), "nothing is written while somebody still turns the knob"
-    assert told == ["look/zoom"] * 50 or told == ["look/zoom"] * 49, "each change is told at once"
+    assert told == ["look/zoom"] * 49, "each change is told at once; the first value was no change"
     qtbot.waitUntil(path.exists)
     assert open_settings(path).get(ZOOM) == 1.49
 

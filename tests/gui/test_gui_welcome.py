@@ -238,3 +238,20 @@ def test_a_token_the_broker_does_not_take_and_one_for_an_agent(
     qtbot.keyClick(card.token, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: "lets this machine render" in card.problem.text(), timeout=10_000)
     assert page.connected == []
+
+
+def test_looking_for_farms_ends_and_begins_anew_by_a_button(
+    page: Page, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = page.view.connect_card
+    qtbot.waitUntil(lambda: "Looking for some on this network" in card.none.text())
+    assert not card.again.isVisible()
+    monkeypatch.setattr("client_gui.views.welcome_parts.connect.LOOK_S", 0.01)
+    card.look_again()
+    assert "Looking for some" in card.none.text()
+    qtbot.waitUntil(lambda: "none was found on this network" in card.none.text())
+    monkeypatch.undo()
+    assert card.again.isVisible()
+    qtbot.keyClick(card.again, Qt.Key.Key_Space)
+    assert "Looking for some" in card.none.text()
+    assert not card.again.isVisible()

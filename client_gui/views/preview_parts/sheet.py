@@ -27,6 +27,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QSizePolicy, QToolTip
 
 from client_gui.style.glyphs import paint_glyph
 from client_gui.style.theme import Theme
+from client_gui.style.tips import plain_tip
 
 #: Widths of a picture in heights of a letter.
 _LEAST, _USUAL, _MOST = 5, 9, 30
@@ -346,6 +347,7 @@ class ContactSheet(QAbstractScrollArea):
             unit = self.unit_at(event.pos().x(), event.pos().y())
             if unit >= 0:
                 cell = self._cell(unit)
-                QToolTip.showText(event.globalPos(), f"frame {cell.number}, {cell.state}", self)
+                words = plain_tip(f"frame {cell.number}, {cell.state}")
+                QToolTip.showText(event.globalPos(), words, self)
             return True
         return super().viewportEvent(event)

@@ -151,7 +151,8 @@ class Footer(QFrame):
         self.show_force(impossible or draft.force, draft.force)
         command = verdict.command if verdict is not None and state.settled else ""
         self.show_command(command, state.file, draft.force)
-        self.submit.setText("Submit" if state.live else f"Submit when {state.farm or 'the farm'} is back")
+        farm = (state.farm or "the farm").replace("&", "&&")
+        self.submit.setText("Submit" if state.live else f"Submit when {farm} is back")
         self.submit.setEnabled(
             state.ready and not state.denied and (state.refusal is None or draft.force or not impossible)
         )

@@ -178,11 +178,23 @@ def command_line(job: JobSpec) -> str:
         except (OvercrankError, msgspec.ValidationError):
             continue
         if _plain(made) == _plain(job):
-            return _typed(command_words(options), job.steps[0].cwd)
+            return typed(command_words(options), job.steps[0].cwd)
     return ""
 
 
-def _typed(words: list[str], folder: str | None) -> str:
+def file_command(file: str) -> str:
+    """The command that sends a job file; one whose name begins like an option is told from one."""
+    return typed(["farm", "submit", f"./{file}" if file.startswith("-") else file])
+
+
+def forced(command: str) -> str:
+    """A command of `farm submit` that sends though no node could take it."""
+    # The call stands before its own words, behind the folder; a folder may be called like the call.
+    front, between, rest = command.rpartition(" && farm submit") if command.startswith("cd ") else ("", "", "")
+    return ""
+
+
+def typed(words: list[str], folder: str | None = None) -> str:
     """The words as they are typed; a command is run in the folder it is typed in."""
     if sys.platform == "win32":
         there = f"cd /d {subprocess.list2cmdline([folder])} && " if folder else ""

@@ -59,7 +59,6 @@ class ConnectCard(Card):
         self.again.hide()
         self._looked = QTimer(self)
         self._looked.setSingleShot(True)
-        self._looked.setInterval(round(LOOK_S * 1000))
         self._looked.timeout.connect(self._found)
         self.advice = Words(theme, token="dim", small=True)
         self.button = QPushButton("Connect")
@@ -131,7 +130,7 @@ class ConnectCard(Card):
 
     def look_again(self) -> None:
         """Looks for farms anew."""
-        self._looked.start()
+        self._looked.start(round(LOOK_S * 1000))
         self._discovery.stop()
         self._discovery.start()
         self._found()
@@ -139,7 +138,7 @@ class ConnectCard(Card):
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802
         """It is looked for farms from now on."""
         super().showEvent(event)
-        self._looked.start()
+        self._looked.start(round(LOOK_S * 1000))
         self._found()
 
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802

@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QLineEdit, QP
 
 from client_gui.desk import Desk
 from client_gui.net.programs import Demo, LocalFarm, State
+from client_gui.net.troubles import START_WORDS
 from client_gui.views.cards import Card
 from client_gui.views.welcome_parts.words import Lines, Words, roomy, sentence
 
@@ -39,11 +40,16 @@ class LocalCard(Card):
         )
         self.button = QPushButton("Start the farm")
         self.button.clicked.connect(self._press)
+        self.again = QPushButton(START_WORDS)
+        self.again.setToolTip("Starts a render agent for the farm, which goes on meanwhile")
+        self.again.setAccessibleName("Start the farm's agent again")
+        self.again.clicked.connect(local.restart_agent)
         self.state = Words(theme, small=True)
         self.lines = Lines(theme, "What the farm's programs say")
         self.box.addWidget(self.keep)
         line = QHBoxLayout()
         line.addWidget(self.button)
+        line.addWidget(self.again)
         line.addStretch(1)
         self.box.addLayout(line)
         self.box.addWidget(self.state)
@@ -74,12 +80,17 @@ class LocalCard(Card):
         )
         self.button.setEnabled(state is not State.ENDING and not (kept and state is State.STARTING))
         self.keep.setEnabled(state is State.IDLE)
-        self.state.set_token("bad" if trouble else "dim")
+        lost = self._local.agent_trouble if state is State.SERVING else ""
+        if self.again.hasFocus() and not lost:
+            self.button.setFocus()
+        self.again.setVisible(bool(lost))
+        self.state.set_token("bad" if trouble or lost else "dim")
         self.state.say(
             {
                 State.IDLE: sentence(trouble),
                 State.STARTING: "Starting a broker …",
-                State.SERVING: (
+                State.SERVING: sentence(lost)
+                or (
                     "It runs, and goes on when this window is closed. `farm shutdown` ends it."
                     if kept
                     else "It runs, and ends with this window."
