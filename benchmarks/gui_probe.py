@@ -28,7 +28,7 @@ from client_gui.shell.windows import Windows
 from client_gui.style.dress import Dress
 
 #: How long anything may take that should take a moment.
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 PAGE_MS = 16
 
 

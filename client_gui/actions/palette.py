@@ -29,9 +29,9 @@ from client_gui.style.theme import Theme
 #: So many entries are shown.
 MOST: Final = 60
 #: How long is searched before the window gets its turn.
+SLICE_S: Final = 0.004
 #: What a name that is typed whole counts more than one that only begins so.
 _EXACT: Final = 100
-SLICE_S: Final = 0.004
 
 _Index = QModelIndex | QPersistentModelIndex
 

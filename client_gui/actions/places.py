@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path, PureWindowsPath
 
-from PySide6.QtCore import QObject, QRunnable, QThreadPool, QUrl, Signal
+from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication
 
 from client_gui.actions.fields import read_spec
+from client_gui.lanes import Lane
 from client_gui.net.client import FarmClient
 from client_gui.notices import Notices
 from client_gui.store.activity import Level
@@ -24,30 +25,33 @@ from farm.sdk.words import plural
 PATHS_MOST = 5000
 
 
-class _Found(QObject):
-    """Carries an answer from a worker."""
+class _Gathering:
+    """Answers of several requests, each of which may be refused.
 
-    told = Signal(str, bool)
+    Args:
+        wanted: How many were asked.
+        say: Is told the first refusal, when all is there; the others would say the same.
+    """
 
+    def __init__(self, wanted: int, say: Callable[[OvercrankError], None]) -> None:
+        self._left = wanted
+        self._say = say
+        self.errors: list[OvercrankError] = []
+        #: Called when nothing is missing any more.
+        self.done: Callable[[], None] = lambda: None
 
-class _Look(QRunnable):
-    """Looks whether a folder is there: a server that hangs must not hang the window."""
+    def came(self) -> None:
+        """One was answered."""
+        self._left -= 1
+        if not self._left:
+            if self.errors:
+                self._say(self.errors[0])
+            self.done()
 
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        self.found = _Found()
-        self._folder = folder
-
-    def run(self) -> None:
-        """Looks; in a worker's thread."""
-        try:
-            there = Path(self._folder).is_dir()
-        except (OSError, ValueError):
-            there = False
-        try:
-            self.found.told.emit(self._folder, there)
-        except RuntimeError:  # the window is gone
-            pass
+    def refused(self, error: OvercrankError) -> None:
+        """One was refused."""
+        self.errors.append(error)
+        self.came()
 
 
 class Places(QObject):
@@ -62,27 +66,35 @@ class Places(QObject):
         super().__init__(parent)
         self._client = client
         self._notices = notices
-        self._looks: dict[str, _Look] = {}
+        # Its threads are daemons: a server that hangs must not keep the window from closing either.  A few at
+        # once, so that a folder that is there opens while another one is waited for.
+        self._lane = Lane(4)
+        #: Whether a folder is there, asked in a worker's thread; tests put their own here.
+        self.there: Callable[[str], bool] = _there
         #: Opens a folder; tests put their own here.
         self.open: Callable[[str], bool] = lambda folder: QDesktopServices.openUrl(QUrl.fromLocalFile(folder))
 
     def open_folder(self, address: str) -> None:
         """Opens the folder of the finished files of something."""
-        self._ask_files(address, 1, self._opened)
+        self._ask_files(address, 1, self._opened, self._failed)
 
     def copy_paths(self, addresses: tuple[str, ...]) -> None:
-        """Copies the paths of finished files of frames."""
-        paths: list[str] = []
-        left = set(addresses)
+        """Copies the paths of finished files of frames; one that is refused keeps no others back."""
+        found: dict[str, list[str]] = {}
+        gathering = _Gathering(len(set(addresses)), self._failed)
+
+        def done() -> None:
+            paths = [path for one in dict.fromkeys(addresses) for path in found.get(one, ())]
+            self._copied(paths, addresses[0] if len(addresses) == 1 else "", gathering)
+
+        gathering.done = done
 
         def take(address: str, files: list[str]) -> None:
-            paths.extend(files)
-            left.discard(address)
-            if not left:
-                self._copied(paths, addresses[0] if len(addresses) == 1 else "")
+            found[address] = files
+            gathering.came()
 
-        for address in addresses:
-            self._ask_files(address, PATHS_MOST, take)
+        for address in dict.fromkeys(addresses):
+            self._ask_files(address, PATHS_MOST, take, gathering.refused)
 
     def copy_patterns(self, jobs: tuple[int, ...], steps: frozenset[tuple[int, str]] | None = None) -> None:
         """Copies the patterns of the files that jobs, or some of their steps, write.
@@ -92,6 +104,13 @@ class Places(QObject):
             steps: Job and name of the steps that are meant; None = all of them.
         """
         found: dict[int, list[str]] = {}
+        gathering = _Gathering(len(set(jobs)), self._failed)
+
+        def done() -> None:
+            patterns = [pattern for one in dict.fromkeys(jobs) for pattern in found.get(one, ())]
+            self._copied(patterns, f"J{jobs[0]}" if len(jobs) == 1 else "", gathering)
+
+        gathering.done = done
 
         def take(reply: JobReply) -> None:
             spec, job = read_spec(reply.spec), reply.job.job
@@ -101,19 +120,23 @@ class Places(QObject):
                 if steps is None or (job, step.name) in steps
                 for output in step.outputs
             ]
-            if len(found) == len(jobs):
-                patterns = [pattern for one in jobs for pattern in found.get(one, ())]
-                self._copied(patterns, f"J{jobs[0]}" if len(jobs) == 1 else "")
+            gathering.came()
 
-        for job in jobs:
-            self._client.ask(JobReq, self, take, self._failed, reply=JobReply, job=job, spec=True)
+        for job in dict.fromkeys(jobs):
+            self._client.ask(JobReq, self, take, gathering.refused, reply=JobReply, job=job, spec=True)
 
     # -- inside --
 
     def _failed(self, error: OvercrankError) -> None:
         self._notices.error(error, "look where the files are")
 
-    def _ask_files(self, address: str, most: int, take: Callable[[str, list[str]], None]) -> None:
+    def _ask_files(
+        self,
+        address: str,
+        most: int,
+        take: Callable[[str, list[str]], None],
+        refused: Callable[[OvercrankError], None],
+    ) -> None:
         def answered(reply: FramesReply) -> None:
             take(address, [path for rows in reply.steps.values() for row in rows for path in row.files])
 
@@ -121,35 +144,32 @@ class Places(QObject):
             FramesReq,
             self,
             answered,
-            self._failed,
+            refused,
             reply=FramesReply,
             address=address,
             states=("done",),
             limit=most,
         )
 
-    def _copied(self, paths: list[str], about: str) -> None:
+    def _copied(self, paths: list[str], about: str, gathering: _Gathering) -> None:
+        if not paths and gathering.errors:
+            return  # it was said why
         if not paths:
             self._notices.say("There are no files yet: no path was copied", Level.WARNING, about=about)
             return
         QGuiApplication.clipboard().setText("\n".join(paths))
-        self._notices.say(
-            paths[0] if len(paths) == 1 else f"Copied {plural(len(paths), 'path')}", about=about
-        )
+        missing = f"; of {len(gathering.errors)} more the farm told none" if gathering.errors else ""
+        words = paths[0] if len(paths) == 1 else f"Copied {plural(len(paths), 'path')}"
+        self._notices.say(f"{words}{missing}", Level.WARNING if missing else Level.INFO, about=about)
 
     def _opened(self, address: str, files: list[str]) -> None:
         if not files:
             self._notices.say(f"Nothing of {address} is done: it has no files yet", Level.WARNING)
             return
         folder = folder_of(files[0])
-        look = _Look(folder)
-        look.setAutoDelete(False)
-        self._looks[folder] = look
-        look.found.told.connect(self._looked)
-        QThreadPool.globalInstance().start(look)
+        self._lane.run(lambda _: self.there(folder), self, lambda there: self._looked(folder, there))
 
     def _looked(self, folder: str, there: bool) -> None:
-        self._looks.pop(folder, None)
         if not there:
             self._notices.say(
                 f"{folder} cannot be reached from this machine",
@@ -158,6 +178,14 @@ class Places(QObject):
             )
         elif not self.open(folder):
             self._notices.say(f"This desktop could not open {folder}", Level.WARNING)
+
+
+def _there(folder: str) -> bool:
+    """In a worker: whether a folder is there."""
+    try:
+        return Path(folder).is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def folder_of(path: str) -> str:

@@ -1,7 +1,7 @@
 """Whether an agent of a farm runs on this machine already: a second one would count the machine twice.
 
-What belongs here: finding it among this user's processes, in a worker's thread.  What may not: starting and
-ending anything, widgets.
+What belongs here: finding it among this user's processes, in a thread of its own.  What may not: starting
+and ending anything, Qt.
 
 Processes are looked at, and nothing that was noted when an agent was started: it may have been started by
 another client, or by hand in a terminal, and a number that was noted may be another process's by now.
@@ -9,64 +9,58 @@ another client, or by hand in a terminal, and a number that was noted may be ano
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import psutil
-from PySide6.QtCore import QObject, QRunnable, QThreadPool, Signal
 
 from farm.config.places import Places
 
+#: How long an agent may take to end whose ``farm agent`` was killed.
+END_S: Final = 5.0
 #: What says in which folders a process keeps a farm.
 _HOMES: Final = ("HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 
 
-class _Answer(QObject):
-    """Carries what was found from the worker."""
-
-    found = Signal(object, int)
-
-
-class AgentSearch(QRunnable):
+class AgentSearch(threading.Thread):
     """One look for a farm's agent; looking through all processes takes too long for the window's thread.
 
     Args:
         farm: Name of the farm.
         control: Where its broker listens: an agent that dials another place will not come back to it.
+        found: Called in this thread with this search and the process, 0 when there is none.
     """
 
-    def __init__(self, farm: str, control: str) -> None:
-        super().__init__()
-        self.answer = _Answer()
+    def __init__(self, farm: str, control: str, found: Callable[[AgentSearch, int], None]) -> None:
+        super().__init__(name=f"agent-search-{farm}")
         self._farm = farm
         self._control = control
-
-    def begin(self) -> None:
-        """Has it done; ``answer.found`` tells this search and the process, 0 when there is none."""
-        QThreadPool.globalInstance().start(self)
+        self._found = found
 
     def run(self) -> None:
-        """Looks; in a worker's thread."""
+        """Looks."""
         pid = agent_here(self._farm, self._control)
-        try:
-            self.answer.found.emit(self, pid)
-        except RuntimeError:  # the window is gone
-            pass
+        with contextlib.suppress(RuntimeError):  # whoever asked is gone
+            self._found(self, pid)
 
 
 def agent_here(farm: str, control: str) -> int:
     """The process that tends an agent of that farm on this machine, 0 when there is none.
 
-    An agent whose ``farm agent`` was killed does not count: it hangs on that one and is about to end.
+    An agent whose ``farm agent`` was killed does not count: it hangs on that one and is about to end.  Its
+    end is awaited, as whoever starts while it holds its folder becomes another node.
 
     Args:
         farm: Name of the farm.
         control: Where its broker listens.
     """
+    import psutil  # here: it costs a start 20 ms, and few ever look
+
     folder = Places(farm).state / "agents"
     lines: dict[int, list[str]] = {}
     parents: dict[int, int] = {}
@@ -78,15 +72,23 @@ def agent_here(farm: str, control: str) -> int:
         except psutil.Error:
             continue  # it has ended, or is somebody else's
     strayed: set[int] = set()
+    ending: list[psutil.Process] = []
     for pid, line in lines.items():
         file = _options_file(line)
-        if file is None or folder not in file.parents or "agent" not in lines.get(parents[pid], ()):
+        if file is None or folder not in file.parents:
+            continue
+        if "agent" not in lines.get(parents[pid], ()):
+            with contextlib.suppress(psutil.Error):
+                ending.append(psutil.Process(pid))
             continue
         if _dials(file) == control:
             return parents[pid]
         strayed.add(parents[pid])
     # One that only begins has no agent's process yet.
-    return next((pid for pid, line in lines.items() if pid not in strayed and _tends(pid, line, farm)), 0)
+    begun = next((pid for pid, line in lines.items() if pid not in strayed and _tends(pid, line, farm)), 0)
+    if not begun:
+        psutil.wait_procs(ending, timeout=END_S)
+    return begun
 
 
 def _options_file(line: Sequence[str]) -> Path | None:
@@ -106,6 +108,8 @@ def _dials(options: Path) -> str:
 
 def _tends(pid: int, line: Sequence[str], farm: str) -> bool:
     """Whether that is ``farm --farm NAME agent`` of this user's very folders."""
+    import psutil
+
     if "--farm" not in line[:-1] or "agent" not in line or line[line.index("--farm") + 1] != farm:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Programs the client starts on this machine: a farm of one's own, and the demo.
+"""Programs the client starts on this machine, and a farm of one's own made of them.
 
 What belongs here: starting the command line's verbs, what they say, ending them in order.  What may not:
 widgets, and what those verbs do.
@@ -18,10 +18,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Self
 
-from PySide6.QtCore import QCoreApplication, QObject, QProcess, QProcessEnvironment, QTimer, Signal, Slot
+from PySide6.QtCore import QCoreApplication, QObject, QProcess, QProcessEnvironment, Qt, QTimer, Signal, Slot
 
 from client_gui.net.agents_here import AgentSearch
-from farm.config.places import LOCAL, Endpoint, Places, make_private_folder, private_farms, read_endpoint
+from farm.config.places import LOCAL, Endpoint, Places, make_private_folder, read_endpoint
 from farm.model.errors import OvercrankError
 
 #: How long a program may take to end once asked, and when told.
@@ -30,7 +30,7 @@ TOLD_MS: Final = 2000
 #: How long a farm may take to serve.
 SERVE_MS: Final = 60_000
 #: How often it is looked whether it does.
-_LOOK_MS: Final = 200
+LOOK_MS: Final = 200
 #: Most of a line shown.
 _LINE_MOST: Final = 400
 #: How a program says what ends it: the command line's own words, or a line of its log.
@@ -157,6 +157,8 @@ class LocalFarm(QObject):
     changed = Signal()
     #: It serves: the name to connect to.
     serving = Signal(str)
+    #: An agent's process was sought: by which search, and its number.
+    _found = Signal(object, int)
 
     def __init__(self, parent: QObject | None = None, farm: str = LOCAL) -> None:
         super().__init__(parent)
@@ -170,8 +172,9 @@ class LocalFarm(QObject):
         self._programs: list[Program] = []
         self._waited_ms = 0
         self._look = QTimer(self)
-        self._look.setInterval(_LOOK_MS)
+        self._look.setInterval(LOOK_MS)
         self._look.timeout.connect(self._see)
+        self._found.connect(self._sought, Qt.ConnectionType.QueuedConnection)
         if (app := QCoreApplication.instance()) is not None:
             app.aboutToQuit.connect(self.finish)
 
@@ -249,11 +252,13 @@ class LocalFarm(QObject):
     def finish(self) -> None:
         """Ends it and waits, for when the client ends; what is to be kept goes on."""
         self._look.stop()
-        self._search, self.agent_trouble = None, ""
+        search, self._search, self.agent_trouble = self._search, None, ""
         programs, self._programs = self._programs, []
         for program in reversed(programs):
             program.blockSignals(True)
             program.finish()
+        if search is not None:
+            search.join()
         self.state = State.IDLE
 
     # -- inside --
@@ -274,7 +279,7 @@ class LocalFarm(QObject):
 
     def _see(self) -> None:
         """Looks whether the broker serves."""
-        self._waited_ms += _LOOK_MS
+        self._waited_ms += LOOK_MS
         try:
             found = read_endpoint(Places(self.farm).endpoint)
         except OvercrankError:
@@ -292,9 +297,8 @@ class LocalFarm(QObject):
 
     def _seek(self, broker: Endpoint) -> None:
         """Looks for an agent that runs here already, before one is started."""
-        self._search = AgentSearch(self.farm, broker.control)
-        self._search.answer.found.connect(self._sought)
-        self._search.begin()
+        self._search = AgentSearch(self.farm, broker.control, self._found.emit)
+        self._search.start()
 
     @Slot(object, int)
     def _sought(self, search: AgentSearch, pid: int) -> None:
@@ -341,112 +345,6 @@ class LocalFarm(QObject):
     def _note(self, line: str) -> None:
         if not line.startswith("{"):
             self.said.emit(line)
-
-    def _set(self, state: State) -> None:
-        self.state = state
-        self.changed.emit()
-
-
-class Demo(QObject):
-    """A run of ``farm demo``: a private farm renders a short film; it ends by itself.
-
-    Attributes:
-        state: How far it is; IDLE again when it has ended.
-        folder: Where pictures and film go.
-        trouble: Why it failed, "" when it did not.
-        film: The film, once it is there.
-    """
-
-    #: A line it wrote.
-    said = Signal(str)
-    #: ``state`` changed.
-    changed = Signal()
-    #: Its farm serves: the name to connect to.
-    serving = Signal(str)
-
-    def __init__(self, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self.state = State.IDLE
-        self.folder = Path.home() / "overcrank-demo"
-        self.trouble = ""
-        self.film: Path | None = None
-        self._program: Program | None = None
-        self._last = ""
-        self._before: set[str] = set()
-        self._look = QTimer(self)
-        self._look.setInterval(_LOOK_MS)
-        self._look.timeout.connect(self._see)
-        if (app := QCoreApplication.instance()) is not None:
-            app.aboutToQuit.connect(self.finish)
-
-    def start(self, folder: Path, *flags: str) -> None:
-        """Starts it.
-
-        Args:
-            folder: Where pictures and film go.
-            flags: Further flags of ``farm demo``.
-        """
-        if self.state is not State.IDLE:
-            return
-        self.folder, self.film, self.trouble, self._last = folder, None, "", ""
-        try:
-            self._before = set(private_farms())
-        except OvercrankError as error:
-            self.trouble = str(error)
-            self.changed.emit()
-            return
-        self._program = Program(["demo", "-o", str(folder), *flags], leash=False, parent=self)
-        self._program.said.connect(self._note)
-        self._program.ended.connect(self._ended)
-        self._set(State.STARTING)
-        self._program.start()
-        self._look.start()
-
-    def stop(self) -> None:
-        """Ends it before its time."""
-        if self._program is not None and self.state is not State.ENDING:
-            self._look.stop()
-            self._set(State.ENDING)
-            self._program.stop()
-
-    def finish(self) -> None:
-        """Ends it and waits, for when the client ends."""
-        self._look.stop()
-        program, self._program = self._program, None
-        if program is not None:
-            program.blockSignals(True)
-            program.finish()
-        self.state = State.IDLE
-
-    def _see(self) -> None:
-        try:
-            fresh = [name for name in private_farms() if name not in self._before]
-            for name in fresh:
-                found = read_endpoint(Places(name).endpoint)
-                if found is not None and not found.process_gone:
-                    self._look.stop()
-                    self._set(State.SERVING)
-                    self.serving.emit(name)
-                    return
-        except OvercrankError:
-            pass  # half written; it is looked at again
-
-    def _ended(self, code: int) -> None:
-        self._look.stop()
-        asked = self.state is State.ENDING
-        program, self._program = self._program, None
-        if program is not None:
-            program.deleteLater()
-        film = self.folder / "film.mp4"
-        if code == 0 and film.exists():
-            self.film = film
-        elif not asked:
-            self.trouble = self._last or f"it ended with code {code}"
-        self._set(State.IDLE)
-
-    def _note(self, line: str) -> None:
-        self._last = line
-        self.said.emit(line)
 
     def _set(self, state: State) -> None:
         self.state = state

@@ -273,6 +273,8 @@ def offline(stage: Stage) -> None:
     stage.until(lambda: stage.client.store.link is Link.LOST, VIEW_S)
     # Long enough that the chip says that it is serious.
     stage.until(lambda: (stage.client.store.age_us(stage.client.now_us()) or 0) > 10_500_000, 15.0)
+    # And in a moment in which it is known when the next try is made.
+    stage.until(lambda: (stage.client.store.retry_at_us or 0) - stage.client.now_us() > 1_500_000, VIEW_S)
     stage.still()
 
 

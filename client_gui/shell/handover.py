@@ -13,7 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +32,7 @@ _ANSWER_MS: Final = 2000
 #: Longer than any wish; who sends more is not listened to.
 _MOST_BYTES: Final = 64 * 1024
 _TAKEN: Final = b"taken\n"
+_WHOLE: Final = re.compile(rb"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +62,39 @@ def meeting_name(settings: Path, folder: Path) -> str:
     path = folder / SECRET
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            pass
-        else:
-            with os.fdopen(made, "w", encoding="ascii") as file:
-                file.write(secrets.token_hex(32))
-        secret = path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError):
+        secret = _read_secret(path)
+        if not secret:  # none yet, or one that was cut short: the disk was full, the machine went down
+            _write_secret(path)
+            secret = _read_secret(path)  # what stands there: another client may have written it just now
+    except OSError:
         return ""
-    if len(secret) < 64:  # another client is just writing it, or the disk was full
+    if not secret:
         return ""
     mixed = f"{settings.absolute()}\0{secret}".encode()
     return f"overcrank-{hashlib.sha256(mixed).hexdigest()[:32]}"
+
+
+def _read_secret(path: Path) -> str:
+    """The secret that is kept, "" for none, or none that is whole."""
+    try:
+        found = path.read_bytes()
+    except FileNotFoundError:
+        return ""
+    return found.decode() if _WHOLE.fullmatch(found) else ""
+
+
+def _write_secret(path: Path) -> None:
+    """Puts a new secret in the place of what is there, whole or not at all."""
+    made, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)  # readable by this user alone
+    try:
+        with os.fdopen(made, "wb") as file:
+            file.write(secrets.token_hex(32).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def hand_over(name: str, wish: Wish) -> bool:

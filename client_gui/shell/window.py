@@ -393,7 +393,7 @@ class FarmWindow(QMainWindow):
         welcome = self.desk.client.welcome
         farm = (welcome.farm_name if welcome is not None else "") or self.desk.client.farm
         self.setWindowTitle(f"{farm} – {self.workspace} – Overcrank" if farm else "Overcrank")
-        self.top.workspace.setText(self.workspace)
+        self.top.workspace.setText(self.workspace.replace("&", "&&"))
         self.top.workspace.setAccessibleName(f"Workspace: {self.workspace}")
 
     def showEvent(self, event: QShowEvent) -> None:  # noqa: N802

@@ -46,6 +46,11 @@ class Dress(QObject):
         self._soon.setSingleShot(True)
         self._soon.setInterval(SHEET_AFTER_MS)
         self._soon.timeout.connect(self._write)
+        # Counted from when windows have laid out and painted what changed, however long that takes them.
+        self._idle = QTimer(self)
+        self._idle.setSingleShot(True)
+        self._idle.setInterval(0)
+        self._idle.timeout.connect(self._soon.start)
         # Without it no widget that a sheet has a rule for learns of another font but by another sheet.
         app.setAttribute(_PROPAGATE)
         app.setStyle("Fusion")
@@ -66,7 +71,8 @@ class Dress(QObject):
             QCoreApplication.sendPostedEvents(None, QEvent.Type.ApplicationFontChange)
         colours = (theme.choice, theme.look, theme.dense)
         if colours == self._colours:
-            self._soon.start()
+            self._soon.stop()
+            self._idle.start()
             return
         self._colours = colours
         scheme = Qt.ColorScheme.Dark if theme.look.dark else Qt.ColorScheme.Light
@@ -81,6 +87,7 @@ class Dress(QObject):
 
     def _write(self) -> None:
         """Writes the sheet that windows wear."""
+        self._idle.stop()
         self._soon.stop()
         theme = self._theme
         sheet = style_sheet(theme, self._pictures.draw(theme))
@@ -92,6 +99,7 @@ class Dress(QObject):
         """Gives the application back what it wore before."""
         self._theme.changed.disconnect(self.put_on)
         self._tips.end()
+        self._idle.stop()
         self._soon.stop()
         self._theme.sheet = ""
         self._theme.sheet_changed.emit()

@@ -1,6 +1,7 @@
 """Tool tips are words, never markup: names of jobs and files are whatever somebody typed.
 
-What belongs here: keeping Qt from reading a tip as HTML, wherever it comes from.  What may not: what tips say.
+What belongs here: keeping Qt from reading a tip as HTML, wherever it comes from.  What may not: what tips
+say.
 
 Qt takes a text for HTML as soon as it looks like it, and loads what pictures it names: a job that is called
 like a picture on a server that hangs would stop the window of everybody who rests the mouse on it.
@@ -13,6 +14,7 @@ from typing import Final
 
 from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QHelpEvent
+from PySide6.QtGui import Qt as Texts
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractScrollArea,
@@ -30,7 +32,7 @@ _ROLE: Final = Qt.ItemDataRole.ToolTipRole
 
 def plain_tip(text: str) -> str:
     """A tip that shows just these words; for whoever calls ``QToolTip.showText`` itself."""
-    if not Qt.mightBeRichText(text):
+    if not Texts.mightBeRichText(text):
         return text
     return f"<p style='white-space:pre-wrap'>{html.escape(text)}</p>"
 
@@ -57,7 +59,7 @@ class PlainTips(QObject):
         if event.type() != _TIP or not isinstance(event, QHelpEvent) or not isinstance(watched, QWidget):
             return False
         tip = _tip_of(watched, event)
-        if not tip or not Qt.mightBeRichText(tip):
+        if not tip or not Texts.mightBeRichText(tip):
             return False
         QToolTip.showText(event.globalPos(), plain_tip(tip), watched)
         event.accept()

@@ -21,8 +21,9 @@ from PySide6.QtWidgets import (
 )
 
 from client_gui.desk import Desk
+from client_gui.net.demo import Demo
 from client_gui.net.discover import Discovery
-from client_gui.net.programs import Demo, LocalFarm, State
+from client_gui.net.programs import LocalFarm, State
 from client_gui.net.troubles import Cure, trouble_of
 from client_gui.style.lazily import when_seen
 from client_gui.views.base import View

@@ -136,8 +136,26 @@ def test_the_name_is_of_the_settings_and_of_a_secret(tmp_path: Path) -> None:
     assert one != meeting_name(tmp_path / "gui.ini", tmp_path / "state")
     (tmp_path / "file").write_text("")
     assert meeting_name(tmp_path / "gui.ini", tmp_path / "file" / "state") == ""
-    secret.write_text("short")
-    assert meeting_name(tmp_path / "gui.ini", tmp_path / "state") == ""
+
+
+@pytest.mark.parametrize("left", [b"", b"short", b"0" * 63 + b"\n", b"\xff" * 64])
+def test_a_secret_that_was_cut_short_is_made_anew(tmp_path: Path, left: bytes) -> None:
+    secret = tmp_path / SECRET
+    secret.write_bytes(left)
+    one = meeting_name(tmp_path / "gui.ini", tmp_path)
+    assert one != ""
+    assert one == meeting_name(tmp_path / "gui.ini", tmp_path), "the next client finds the first one"
+    assert len(secret.read_bytes()) == 64
+    if sys.platform != "win32":
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [SECRET]
+
+
+@posix
+def test_a_secret_that_cannot_be_written_keeps_no_client_from_opening(tmp_path: Path) -> None:
+    (tmp_path / SECRET).mkdir()
+    assert meeting_name(tmp_path / "gui.ini", tmp_path) == ""
+    assert [path.name for path in tmp_path.iterdir()] == [SECRET]
 
 
 # -- two programs --

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 import shiboken6
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QThreadPool
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QListView, QVBoxLayout, QWidget
 from pytestqt.modeltest import ModelTester
@@ -16,9 +17,10 @@ from client_gui.actions.book import ActionBook
 from client_gui.actions.context import ActionContext, UnitsOf
 from client_gui.actions.keysheet import KeySheet
 from client_gui.actions.palette import Entries, Entry, Palette
-from client_gui.actions.places import folder_of
+from client_gui.actions.places import Places, folder_of
 from client_gui.net.port import Standing
 from client_gui.store.farmstore import Link
+from farm.model.errors import UnknownName
 from farm.protocol.client import ActReply, ActReq, FrameRow, FramesReply, FramesReq
 from tests.support.gui_rig import Rig, job_row, node_row
 
@@ -279,6 +281,71 @@ def test_a_folder_is_opened_where_it_can_be_reached_and_told_where_not(
     qtbot.keyClick(stage.list, Qt.Key.Key_C, both)
     rig.settle()
     assert QGuiApplication.clipboard().text() == "/no/such/share/beauty.0001.exr"
+
+
+def test_a_folder_whose_server_hangs_holds_up_neither_others_nor_the_end(
+    qtbot: QtBot, rig: Rig, tmp_path: Path
+) -> None:
+    files = {"J1/beauty/1": "/hangs/a.exr", "J1/beauty/2": f"{tmp_path}/b.exr"}
+
+    def answer(request: FramesReq) -> FramesReply:
+        rows = (FrameRow(unit=0, frame=1, state="done", files=(files[request.address],)),)
+        return FramesReply(id=request.id, steps={"beauty": rows})
+
+    rig.port.answers[FramesReq] = answer
+    server_is_back, asked = threading.Event(), threading.Event()
+    workers: list[threading.Thread] = []
+
+    def there(folder: str) -> bool:
+        workers.append(threading.current_thread())
+        if folder == "/hangs":
+            asked.set()
+            assert server_is_back.wait(60)
+        return True
+
+    places = Places(rig.client, rig.notices)
+    opened: list[str] = []
+    places.there = there
+    places.open = lambda folder: not opened.append(folder)  # type: ignore[func-returns-value]
+    try:
+        places.open_folder("J1/beauty/1")
+        rig.settle()
+        assert asked.wait(60)
+        places.open_folder("J1/beauty/2")
+        rig.settle()
+        qtbot.waitUntil(lambda: opened == [str(tmp_path)])
+        assert all(worker.daemon for worker in workers), "a program ends without waiting for these"
+        assert QThreadPool.globalInstance().waitForDone(0), "for those it waits"
+    finally:
+        server_is_back.set()
+    qtbot.waitUntil(lambda: len(opened) == 2)
+    for worker in workers:
+        worker.join(60)
+
+
+def test_paths_the_farm_does_not_tell_keep_no_others_back(qtbot: QtBot, rig: Rig) -> None:
+    refused = {"J1/beauty/2"}
+
+    def frames(request: FramesReq) -> FramesReply:
+        if request.address in refused:
+            raise UnknownName(f"there is no {request.address}")
+        rows = (FrameRow(unit=0, frame=1, state="done", files=(f"/out/{request.address[-1]}.exr",)),)
+        return FramesReply(id=request.id, steps={"beauty": rows})
+
+    rig.port.answers[FramesReq] = frames
+    places = Places(rig.client, rig.notices)
+    QGuiApplication.clipboard().setText("before")
+    places.copy_paths(("J1/beauty/3", "J1/beauty/2", "J1/beauty/1"))
+    rig.settle()
+    assert QGuiApplication.clipboard().text() == "/out/3.exr\n/out/1.exr", "in the order of the list"
+    said = [notice.text for notice in rig.notices.activity]
+    assert any("there is no J1/beauty/2" in text for text in said)
+    assert "Copied 2 paths; of 1 more the farm told none" in said
+    refused |= {"J1/beauty/1", "J1/beauty/3"}
+    places.copy_paths(("J1/beauty/1", "J1/beauty/3"))
+    rig.settle()
+    assert QGuiApplication.clipboard().text() == "/out/3.exr\n/out/1.exr"
+    assert not any("There are no files yet" in notice.text for notice in rig.notices.activity)
 
 
 def test_folders_are_read_as_their_own_system_writes_them() -> None:

@@ -433,6 +433,27 @@ def test_files_are_opened_where_they_can_be_reached_and_else_said(
     assert opened == [str(here), str(tmp_path)]
 
 
+@pytest.mark.parametrize("name", ["a.0039.desktop", "a.0039.exe", "a.0039.sh", "a.exr.bat", "a"])
+def test_of_what_might_be_run_the_folder_is_opened(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(
+        "client_gui.views.preview_parts.deeds.QDesktopServices.openUrl",
+        lambda url: opened.append(url.toLocalFile()) or True,
+    )
+    here = tmp_path / name
+    here.write_bytes(b"x")
+    bench.files = (str(here),)
+    bench.look()
+    bench.until(lambda: bench.view.files() == (str(here),))
+    QTest.keyClick(bench.view.canvas, Qt.Key.Key_V, Qt.KeyboardModifier.ShiftModifier)
+    bench.until(lambda: bool(opened))
+    assert opened == [str(tmp_path)]
+    said = list(bench.rig.notices.activity)[-1]
+    assert said.text == f"{here} is no picture, film or text: its folder is opened instead"
+
+
 def test_every_button_has_a_name(bench: Bench) -> None:
     for button in bench.view.findChildren(QToolButton):
         if button.isVisible():

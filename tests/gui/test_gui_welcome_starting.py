@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PySide6.QtCore import QAbstractItemModel, Qt
+from PySide6.QtCore import QAbstractItemModel, QObject, Qt
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
+from client_gui.net.demo import Demo
 from client_gui.net.discover import Choice, Discovery, known_choices, merged
 from client_gui.net.port import Dial, Standing
-from client_gui.net.programs import Demo, LocalFarm, Program, State
+from client_gui.net.programs import LocalFarm, Program, State
+from client_gui.shell.restart import Restart
 from client_gui.store.farmstore import Link
 from client_gui.views.welcome import WelcomeView
 from client_gui.views.welcome_parts.choices import Choices
@@ -101,6 +103,49 @@ def test_a_farm_here_says_how_far_it_is_and_is_connected_to_when_it_serves(page:
     local.changed.emit()
     assert card.state.text() == "The broker ended: port 7460 is already in use."
     assert card.button.text() == "Start the farm"
+
+
+def test_an_agent_that_ended_is_told_and_offered_to_be_started_alone(
+    page: Page, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card, local = page.view.local_card, page.view.local
+    assert card.again.isHidden()
+    local.state, local.agent_trouble = State.SERVING, "its agent ended: the disk is full"
+    local.changed.emit()
+    assert card.state.text() == "Its agent ended: the disk is full."
+    assert card.button.text() == "Stop the farm"
+    assert card.again.text() == "Start it again"
+    begun: list[str] = []
+    monkeypatch.setattr(local, "_seek", lambda broker: begun.append(broker.control))
+    here = Endpoint(control="127.0.0.1:9", join="", bulk="", public="p", farm_id="f", pid=os.getpid())
+    here.write(Places("local").endpoint)
+    qtbot.keyClick(card.again, Qt.Key.Key_Space)
+    assert begun == ["127.0.0.1:9"], "the agent is started, and no broker"
+    assert card.again.isHidden()
+    assert card.state.text() == "It runs, and ends with this window."
+
+
+def test_the_banner_tells_once_of_an_agent_that_ended_and_starts_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = LocalFarm.of(rig.client, rig.client.farm or "local")
+    windows = [QObject(), QObject()]
+    banners = [Restart(rig.desk, window) for window in windows]
+    assert [banner.choices() for banner in banners] == [(), ()]
+    for _ in range(2):
+        local.state, local.agent_trouble = State.SERVING, "its agent ended: no disk"
+        local.changed.emit()
+        local.agent_trouble = ""
+        local.changed.emit()
+    (told,) = rig.desk.notices.activity
+    assert told.text == f"{local.farm}: its agent ended: no disk"
+    assert told.times == 2, "once each time, whatever windows there are"
+    local.agent_trouble = "its agent ended: no disk"
+    (choice,) = banners[0].choices()
+    begun: list[LocalFarm] = []
+    monkeypatch.setattr(LocalFarm, "restart_agent", lambda local: begun.append(local))
+    choice.run()
+    assert (choice.text, begun) == ("Start it again", [local])
 
 
 def test_a_second_page_starts_no_second_farm(page: Page, qtbot: QtBot) -> None:

@@ -25,7 +25,8 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from client_gui.net.client import FarmClient
-from client_gui.net.programs import Demo, LocalFarm, State
+from client_gui.net.demo import Demo
+from client_gui.net.programs import LocalFarm, State
 from client_gui.net.thread import SocketsThread
 from farm.config.places import Places, read_endpoint
 from farm.protocol.client import ShutdownReq
@@ -98,7 +99,7 @@ def test_a_broker_that_ends_takes_the_agent_with_it_and_is_told(
     assert endpoint is not None
     os.kill(endpoint.pid, signal.SIGKILL)
     qtbot.waitUntil(lambda: local.state is State.IDLE, timeout=WAIT_MS)
-    assert "the broker ended" in local.trouble
+    assert local.trouble == "the broker was killed, or crashed, without a word"
     none_left(farm)
 
 
@@ -145,6 +146,104 @@ def test_a_farm_that_is_to_be_kept_outlives_the_client(qapp: QApplication, qtbot
     assert client.stop()
     for pid in agents:
         os.kill(pid, signal.SIGTERM)
+    none_left(farm)
+
+
+def starters(farm: str) -> list[int]:
+    """Every ``farm agent`` of that farm."""
+    return sorted(processes_with(f"--farm {farm} agent"))
+
+
+def brokers_pid(farm: str) -> int:
+    endpoint = read_endpoint(Places(farm).endpoint)
+    assert endpoint is not None
+    return endpoint.pid
+
+
+def nodes_of(client: FarmClient) -> list[tuple[str, bool]]:
+    """Every node the farm knows: its name, and whether it is there."""
+    nodes = client.store.nodes
+    rows = [nodes.row(number) for number in nodes.all_ids()]
+    return sorted((str(row["name"]), str(row["state"]) == "online") for row in rows)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["same client", "later client"])
+def test_the_agent_of_a_kept_farm_is_not_joined_by_a_second_one(
+    qapp: QApplication, qtbot: QtBot, farm: str, later: bool
+) -> None:
+    local = LocalFarm(farm=farm)
+    with qtbot.waitSignal(local.serving, timeout=WAIT_MS):
+        local.start(keep=True)
+    client = FarmClient(SocketsThread())
+    client.look("nodes", nodes=True)
+    client.start(farm)
+    qtbot.waitUntil(lambda: client.live and len(client.store.nodes) == 1, timeout=WAIT_MS)
+    agents = starters(farm)
+    broker = brokers_pid(farm)
+    try:
+        assert len(agents) == 1
+        os.kill(broker, signal.SIGKILL)
+        endpoint = read_endpoint(Places(farm).endpoint)
+        assert endpoint is not None
+        eventually(lambda: endpoint.process_gone, "the broker's end")
+        again = local
+        if later:
+            local.finish()
+            again = LocalFarm(farm=farm)
+        said: list[str] = []
+        again.said.connect(said.append)
+        with qtbot.waitSignal(again.serving, timeout=WAIT_MS):
+            again.restart()
+        assert brokers_pid(farm) != broker
+        assert f"an agent of {farm} runs here already (process {agents[0]})" in said
+        assert starters(farm) == agents
+        qtbot.waitUntil(
+            lambda: client.live and [there for _, there in nodes_of(client)] == [True], timeout=WAIT_MS
+        )
+        again.finish()
+    finally:
+        assert client.stop()
+        for pid in {*agents, *starters(farm)}:
+            os.kill(pid, signal.SIGTERM)
+        eventually(lambda: not starters(farm), "the agent's end")
+        for pid in processes_with(f"--farm {farm} broker"):
+            os.kill(pid, signal.SIGTERM)
+    none_left(farm)
+
+
+def test_an_agent_that_is_killed_is_told_and_started_again_alone(
+    qapp: QApplication, qtbot: QtBot, farm: str
+) -> None:
+    local = LocalFarm(farm=farm)
+    with qtbot.waitSignal(local.serving, timeout=WAIT_MS):
+        local.start()
+    client = FarmClient(SocketsThread())
+    client.look("nodes", nodes=True)
+    client.start(farm)
+    qtbot.waitUntil(lambda: client.live and len(client.store.nodes) == 1, timeout=WAIT_MS)
+    before = nodes_of(client)
+    broker = brokers_pid(farm)
+    (agent,) = starters(farm)
+    try:
+        os.kill(agent, signal.SIGKILL)
+        qtbot.waitUntil(lambda: bool(local.agent_trouble), timeout=WAIT_MS)
+        assert local.agent_trouble == "its agent was killed, or crashed, without a word"
+        assert (local.state, local.trouble) == (State.SERVING, "")
+        local.restart()
+        assert local.agent_trouble == ""
+        qtbot.waitUntil(lambda: len(starters(farm)) == 1 and starters(farm) != [agent], timeout=WAIT_MS)
+        # Under its own name: it did not start while the one before still held its folder.
+        folder = Places(farm).state / "agents"
+        eventually(lambda: bool(processes_with(str(folder))), "the agent's own process")
+        assert [one.name for one in folder.iterdir()] == ["0"]
+        qtbot.waitUntil(lambda: nodes_of(client) == before, timeout=WAIT_MS)
+        assert brokers_pid(farm) == broker
+        local.stop()
+        qtbot.waitUntil(lambda: local.state is State.IDLE, timeout=WAIT_MS)
+        assert local.trouble == ""
+    finally:
+        local.finish()
+        assert client.stop()
     none_left(farm)
 
 

@@ -116,11 +116,15 @@ class Screen:
         found = dict(line.split("=") for line in told.splitlines())
         return int(found["WIDTH"]), int(found["HEIGHT"])
 
-    def border(self) -> int:
-        """Where the line between the jobs and what is right of them is; 0 while there is none."""
+    def border(self, colour: str = DARK.line) -> int:
+        """Where the line between the jobs and what is right of them is; 0 while there is none.
+
+        Args:
+            colour: Of the line: another one while the mouse is on it.
+        """
         wide, high = self.size
         part = self.x.see()[high // 5 : high // 2, :wide]
-        lines = np.flatnonzero((part == _bgr(DARK.line)).all(axis=(0, 2)))
+        lines = np.flatnonzero((part == _bgr(colour)).all(axis=(0, 2)))
         inner = [int(x) for x in lines if wide // 4 < x < wide * 9 // 10]
         return inner[0] if inner else 0
 
@@ -242,10 +246,12 @@ def test_mouse_and_keys_on_a_real_screen(screen: Screen, tmp_path: Path) -> None
     screen.until(lambda: screen.chosen_at(top), "rows as before")
 
     # -- the border between docks is dragged, and is there again at the next start --
-    x.drag(border + 1, high // 3, border + 121, high // 3)
-    x.point(wide // 2, high - 5)  # what the mouse is on has another colour
-    # Docks have a least width: that it went is meant, not how far.
-    moved = screen.until(lambda: (now := screen.border()) and now > border + 30 and now, "the border moved")
+    x.drag(
+        border, high // 3, border - 80, high // 3, lambda: abs(screen.border(DARK.accent) - border + 80) <= 3
+    )
+    x.point(wide // 2, high - 5)
+    moved = screen.until(screen.border, "the border, without the mouse on it")
+    assert abs(moved - border + 80) <= 3
     screen.until(lambda: screen.remembered("open"), "the layout in the file, a second later")
     x.ask_to_close(screen.window)
     assert screen.ended() == 0

@@ -13,7 +13,7 @@ import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -104,12 +104,19 @@ class XServer:
         self.point(x, y)
         self.do("click", button)
 
-    def drag(self, x: int, y: int, to_x: int, to_y: int) -> None:
-        """Drags with the left button, over a few places as a hand does."""
+    def drag(self, x: int, y: int, to_x: int, to_y: int, arrived: Callable[[], object]) -> None:
+        """Drags with the left button, over a few places as a hand does.
+
+        Args:
+            x, y: From where.
+            to_x, to_y: To where.
+            arrived: Whether what is dragged is there; the button is held until then, as people do.
+        """
         self.point(x, y)
         self.do("mousedown", 1)
         for step in range(1, 9):
             self.point(x + (to_x - x) * step // 8, y + (to_y - y) * step // 8)
+        eventually(arrived, f"something dragged to {to_x}, {to_y}")
         self.do("mouseup", 1)
 
     def key(self, *keys: str) -> None:

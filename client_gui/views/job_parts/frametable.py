@@ -210,7 +210,7 @@ class FrameTable(QTableView):
             Col.TIME: "--- 00 m 00 s",
             Col.MEMORY: "0.0 GiB..",
             Col.TRIES: HEADS[Col.TRIES] + "  ",
-            Col.COST: "0.00000 USD",
+            Col.COST: "0.0000000 USD",
         }
         for column, sample in samples.items():
             wide = max(

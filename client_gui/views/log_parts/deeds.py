@@ -86,7 +86,9 @@ class LogDeeds(QObject):
         self.menu.addSeparator()
         others = self.menu.addMenu("Compare with")
         for text, compare in self._others():
-            others.addAction(text.replace("&", "&&")).triggered.connect(lambda _=False, compare=compare: compare())
+            others.addAction(text.replace("&", "&&")).triggered.connect(
+                lambda _=False, compare=compare: compare()
+            )
         others.setEnabled(not others.isEmpty())
         figures = self.menu.addAction("Times and figures count when comparing")
         figures.setCheckable(True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import shiboken6
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
 from client_gui.store.logscan import Offsets
@@ -68,6 +69,8 @@ class Helper(QObject):
         return self._process.state() != QProcess.ProcessState.NotRunning
 
     def _read(self) -> None:
+        if not shiboken6.isValid(self._process):
+            return
         self._rest += bytes(self._process.readAllStandardOutput().data())
         *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
@@ -80,7 +83,8 @@ class Helper(QObject):
 
 def end(process: QProcess) -> None:
     """Kills a process and does away with it."""
-    if process.state() != QProcess.ProcessState.NotRunning:
+    # When the program ends, Qt may have done away with it before its owner.
+    if shiboken6.isValid(process) and process.state() != QProcess.ProcessState.NotRunning:
         process.kill()
         process.waitForFinished(1000)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from PySide6.QtCore import QObject, QUrl
 from PySide6.QtGui import QDesktopServices, QGuiApplication, QImage
@@ -16,12 +17,20 @@ from PySide6.QtWidgets import QMenu, QWidget
 from client_gui.desk import Desk
 from client_gui.lanes import Lane
 from client_gui.store.activity import Level
+from farm.media.files import MOVIE_SUFFIXES, PICTURE_SUFFIXES
 from farm.model.errors import OvercrankError
 
 #: Said when a path of the farm leads nowhere on this machine.
 MAPPING_HINT = (
     "the farm wrote it under this path; on this machine the folder may have another name, or not be mounted."
     " Copy the path, or ask whoever keeps the path rules"
+)
+
+#: Files that are handed to the desktop; what else a job has written might be run by it: a script, a program.
+SHOWN_SUFFIXES: Final = (
+    PICTURE_SUFFIXES
+    | MOVIE_SUFFIXES
+    | {".txt", ".log", ".json", ".csv", ".md", ".wav", ".flac", ".aif", ".aiff", ".mp3", ".ogg"}
 )
 
 
@@ -100,6 +109,12 @@ class PreviewDeeds(QObject):
             return
         path = files[0]
         # Whether it is there is asked in a worker: a file server that is away answers after minutes.
+        if not folder and Path(path).suffix.lower() not in SHOWN_SUFFIXES:
+            self._desk.notices.say(
+                f"{path} is no picture, film or text: its folder is opened instead",
+                hint="what else a job has written may be a program, which opening would start",
+            )
+            folder = True
         self._lane.run(
             lambda _: _reachable(path, folder=folder), self, lambda found: self._found(path, found)
         )

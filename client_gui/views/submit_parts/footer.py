@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from client_gui.store.draft import Draft, Path, Problem, Stage, problem_of
 from client_gui.store.placewords import place_words
 from client_gui.style.theme import Theme
-from client_gui.views.submit_parts.judge import Verdict
+from client_gui.views.submit_parts.judge import Verdict, file_command
 from client_gui.views.submit_parts.rows import said, set_tone
 from farm.protocol.client import EstimateReply
 from farm.renderers.base import Renderer
@@ -149,8 +149,12 @@ class Footer(QFrame):
         self.show_estimate(_estimate_of(state))
         impossible = state.refusal is not None and "--force" in state.refusal.hint
         self.show_force(impossible or draft.force, draft.force)
-        command = verdict.command if verdict is not None and state.settled else ""
-        self.show_command(command, state.file, draft.force)
+        command = ""
+        if verdict is not None and state.settled:
+            command = verdict.forced if draft.force else verdict.command
+        if not command and state.file:  # where no command says it all, one that sends the saved file
+            command = file_command(state.file, force=draft.force)
+        self.show_command(command)
         farm = (state.farm or "the farm").replace("&", "&&")
         self.submit.setText("Submit" if state.live else f"Submit when {farm} is back")
         self.submit.setEnabled(
@@ -215,11 +219,8 @@ class Footer(QFrame):
         self.estimate.setText(words)
         self.estimate.setVisible(bool(words))
 
-    def show_command(self, command: str, file: str, force: bool) -> None:
-        """The same as a command; where none says it all, one that sends the saved file."""
-        text = command or (f"farm submit {file}" if file else "")
-        if force:
-            text = text.replace("farm submit", "farm submit --force", 1)
+    def show_command(self, text: str) -> None:
+        """The same as a command, "" for none."""
         self.command.setText(text or "farm submit JOB.json: save it as a job file first")
         self.command.setCursorPosition(0)
         self.command.setEnabled(bool(text))

@@ -39,6 +39,7 @@ class Verdict:
         problems: What stands against it.
         warnings: What people should know.
         command: The same as a command line; "" when only a job file says all of it.
+        forced: That command when it is to be sent though no node could take it.
     """
 
     draft: str
@@ -47,6 +48,7 @@ class Verdict:
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     command: str = ""
+    forced: str = ""
 
 
 def judge(draft: str, revision: int, document: bytes, farm: str | None) -> Verdict:
@@ -70,7 +72,8 @@ def judge(draft: str, revision: int, document: bytes, farm: str | None) -> Verdi
         problem = problem_of(error.message, error.hint, raw, path)
         return Verdict(draft, revision, problems=(problem,))
     data = job_bytes(job)
-    return Verdict(draft, revision, data, warnings=tuple(warnings), command=command_line(job))
+    command, forced = command_lines(job)
+    return Verdict(draft, revision, data, warnings=tuple(warnings), command=command, forced=forced)
 
 
 #: Words that mean something only to a shell, when they stand alone.
@@ -167,31 +170,32 @@ def command_words(options: SubmitOptions) -> list[str]:
     return words
 
 
-def command_line(job: JobSpec) -> str:
-    """The job as a call of `farm submit`, "" when no call says all of it.
+def command_lines(job: JobSpec) -> tuple[str, str]:
+    """The job as a call of `farm submit`, and the same with --force; empty when no call says all of it.
 
     Nothing is believed: what the call makes is compared with the job.
     """
+    folder = job.steps[0].cwd
     for options in _calls(job):
         try:
-            made, _ = make_job(options, job.steps[0].cwd)
+            made, _ = make_job(options, folder)
         except (OvercrankError, msgspec.ValidationError):
             continue
         if _plain(made) == _plain(job):
-            return typed(command_words(options), job.steps[0].cwd)
-    return ""
+            words = command_words(options)
+            return typed(words, folder), typed(_forced(words), folder)
+    return "", ""
 
 
-def file_command(file: str) -> str:
-    """The command that sends a job file; one whose name begins like an option is told from one."""
-    return typed(["farm", "submit", f"./{file}" if file.startswith("-") else file])
+def file_command(file: str, *, force: bool = False) -> str:
+    """The call of `farm submit` that sends a job file."""
+    words = ["farm", "submit", file]
+    return typed(_forced(words) if force else words)
 
 
-def forced(command: str) -> str:
-    """A command of `farm submit` that sends though no node could take it."""
-    # The call stands before its own words, behind the folder; a folder may be called like the call.
-    front, between, rest = command.rpartition(" && farm submit") if command.startswith("cd ") else ("", "", "")
-    return ""
+def _forced(words: list[str]) -> list[str]:
+    """A call that sends the job though no node could take it."""
+    return [*words[:2], "--force", *words[2:]]
 
 
 def typed(words: list[str], folder: str | None = None) -> str:

@@ -6,7 +6,8 @@ What belongs here: the file of a draft.  What may not: how a file is written (``
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
@@ -17,6 +18,26 @@ from client_gui.store.draft import Draft
 from client_gui.views.submit_parts.inputs import write_job_file
 from client_gui.views.submit_parts.tasks import Tasks
 from farm.model.errors import OvercrankError
+
+#: What no system takes in a file's name, or takes for a folder, a drive or an option.
+_NOT_IN_NAMES: Final = re.compile(r'[\\/:*?"<>|]+')
+#: More than this many bytes is too long for some file systems.
+_LONGEST: Final = 120
+#: What Windows takes for a device, whatever stands behind the dot.
+_DEVICES: Final = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\.|\Z)", re.IGNORECASE)
+
+
+def file_name(name: str) -> str:
+    """The file that is offered for a job of a name: in the folder that is shown, visible, and no option.
+
+    Names of jobs are whatever somebody typed, or a file that came from elsewhere says.
+    """
+    found = "".join(char if char.isprintable() else " " for char in name)
+    found = _NOT_IN_NAMES.sub("-", found).strip().lstrip(".-~ ").rstrip(". ")
+    found = found.encode("utf-8", "ignore")[:_LONGEST].decode("utf-8", "ignore").rstrip(". ")
+    if _DEVICES.match(found):
+        found = f"job-{found}"
+    return f"{found or 'job'}.json"
 
 
 class Saving(QObject):
@@ -43,7 +64,7 @@ class Saving(QObject):
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.setDefaultSuffix("json")
         dialog.setNameFilter("Job files (*.json)")
-        dialog.selectFile(f"{draft.name}.json")
+        dialog.selectFile(file_name(draft.name))
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.fileSelected.connect(lambda path: self.save(draft, path))
         dialog.open()

@@ -12,7 +12,8 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QCheckBox, QFileDialog, QHBoxLayout, QLineEdit, QPushButton
 
 from client_gui.desk import Desk
-from client_gui.net.programs import Demo, LocalFarm, State
+from client_gui.net.demo import Demo
+from client_gui.net.programs import LocalFarm, State
 from client_gui.net.troubles import START_WORDS
 from client_gui.views.cards import Card
 from client_gui.views.welcome_parts.words import Lines, Words, roomy, sentence
