@@ -14,8 +14,8 @@ say "  installs Blender, ffmpeg, POV-Ray, PostgreSQL, Xvfb, xdotool and what Qt 
 say "  apt-get if they are missing (about 1 GB);"
 say "  puts Overcrank with Mitsuba, Qt and the test tools, about 1.3 GB, into $VENV."
 if command -v apt-get >/dev/null 2>&1; then
-    apt_install blender ffmpeg povray postgresql xvfb xdotool libegl1 libgl1 libdbus-1-3 libfontconfig1 \
-        fonts-dejavu-core libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 \
+    apt_install blender ffmpeg povray postgresql xvfb xdotool libegl1 libgl1 libglib2.0-0 libdbus-1-3 libfontconfig1 \
+        fonts-dejavu-core libxkbcommon0 libxkbcommon-x11-0 libxcb-cursor0 libxcb-icccm4 libxcb-image0 libxcb-keysyms1 \
         libxcb-randr0 libxcb-render-util0 libxcb-shape0 libxcb-xinerama0 libxcb-xkb1
 fi
 make_environment demo,test "a download of about 430 MB"

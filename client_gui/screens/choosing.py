@@ -63,7 +63,8 @@ def failed_units(store: FarmStore, job: int, most: int) -> list[tuple[str, int]]
         known = store.maps.get(f"J{job}/{row.name}")
         if known is not None:
             units = known.units_in(int(UnitState.FAILED))
-            alone = np.diff(units, prepend=-len(known))
+            gaps = np.diff(units, prepend=0, append=len(known))
+            alone = np.minimum(gaps[:-1], gaps[1:])
             found += [(-int(gap), row.name, int(unit)) for gap, unit in zip(alone, units, strict=True)]
     return [(step, unit) for _, step, unit in sorted(found)[:most]]
 

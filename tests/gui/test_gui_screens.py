@@ -261,6 +261,6 @@ def test_failed_frames_that_stand_alone_come_first() -> None:
         states[unit] = int(UnitState.FAILED)
     store.snapshot(SnapshotMsg(id=1, n=1, jobs=(row,), maps={"J1/beauty": bytes(states)}))
     found = choosing.failed_units(store, 1, 9)
-    assert found[-1] == ("beauty", 11)
+    assert found[0] == ("beauty", 60)
     assert {unit for _, unit in found} == {10, 11, 60}
     assert len(choosing.failed_units(store, 1, 1)) == 1
