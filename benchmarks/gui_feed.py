@@ -49,6 +49,10 @@ _PAGE = 100_000
 _NOW_US = time.time_ns() // 1000
 
 
+def _urgent(message: Incoming) -> bool:
+    return not isinstance(message, News) or isinstance(message.message, SnapshotMsg)
+
+
 def step_row(frames: int, done: int) -> StepRow:
     """A step of so many frames."""
     running = min(40, frames - done)
@@ -142,7 +146,7 @@ class FeedPort:
     ) -> None:
         self.jobs, self.nodes, self.big = jobs, nodes, big
         self._log = log
-        self._in: Mailbox[Incoming] = Mailbox(urgent=lambda message: not isinstance(message, News))
+        self._in: Mailbox[Incoming] = Mailbox(urgent=_urgent)
         self._todo: queue.SimpleQueue[Outgoing | Callable[[], None] | None] = queue.SimpleQueue()
         self._codec = GentleCodec()
         self._n = 0

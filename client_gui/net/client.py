@@ -275,9 +275,11 @@ class FarmClient(QObject):
 
     @Slot()
     def _take_all(self) -> None:
-        """Empties the mailbox; news of the farm wait for the next tick, so that they are shown together."""
+        """Empties the mailbox; changes of the farm wait for the next tick, so that they come together."""
         for message in self._port.take():
             self._take(message)
+        if self._slices is None and any(isinstance(one.message, SnapshotMsg) for one in self._news):
+            self._more.start()  # somebody opened a job, and waits for its frames
 
     def _take(self, message: Incoming) -> None:
         match message:

@@ -17,6 +17,7 @@ from client_gui.net.line import Line
 from client_gui.net.mailbox import Mailbox
 from client_gui.net.port import Incoming, News, Outgoing
 from farm.model.errors import OvercrankError
+from farm.protocol.client import SnapshotMsg
 from farm.transport.poller import Poller, PollSource, Waker
 
 log = logging.getLogger("overcrank.client")
@@ -111,4 +112,5 @@ class SocketsThread(QThread):
 
 
 def _urgent(message: Incoming) -> bool:
-    return not isinstance(message, News)
+    """Whether it should not wait for the window's next tick: answers, and the state somebody asked for."""
+    return not isinstance(message, News) or isinstance(message.message, SnapshotMsg)

@@ -27,6 +27,8 @@ BUSY_S: Final = 50.0
 VIEW_S: Final = 12.0
 #: A farm that is simulated for the pictures is let run until so much of its largest job is done.
 BIG_DONE: Final = 0.25
+#: Longest wait for a node to be given up, seconds; a farm without such a node is pictured after it.
+LOST_S: Final = 40.0
 #: Logs of so many failed frames are looked for.
 LOGS: Final = 12
 
@@ -176,9 +178,14 @@ def _show_failed(stage: Stage, job: int, tries: int) -> bool:
     log = stage.view("log")
     for step, unit in failed_units(stage.client.store, job, tries):
         stage.desk.focus.set_unit(step, unit)
-        if stage.until(lambda: log.reader.document is not None and log.reader.counts()[0] > 0, 1.5):
+        if stage.until(lambda: _has_ended(log) and log.reader.counts()[0] > 0, 1.5):
             return True
     return False
+
+
+def _has_ended(log: Any) -> bool:
+    """Whether a log is shown whose attempt is over: it is opened at its error."""
+    return log.reader.document is not None and log.attempt is not None and log.attempt.ended_us > 0
 
 
 def nodes(stage: Stage) -> None:
@@ -187,9 +194,12 @@ def nodes(stage: Stage) -> None:
         raise LeftOut("the farm has no nodes")
     stage.window.change_workspace("Wrangler")
     stage.arrange(_row(62, ("nodes", 100)), _row(38, ("why", 30), ("plots spend", 40), ("activity", 30)))
-    store = stage.client.store
-    if not stage.until(lambda: len(store.nodes) > 0, VIEW_S):
+    table = stage.client.store.nodes
+    if not stage.until(lambda: len(table) > 0, VIEW_S):
         raise LeftOut("the farm has no nodes")
+    if stage.own:
+        # A farm takes a minute until it gives a silent node up.
+        stage.until(lambda: any(table.row(node)["state"] == "lost" for node in table.all_ids()), LOST_S)
     node = _troubled_node(stage)
     if node:
         stage.desk.focus.set_node(node)

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from typing import Final
 import msgspec
 
 from farm.config.places import Places, read_endpoint, write_private
-from farm.model.errors import CallError, FarmUnreachable, OvercrankError
+from farm.model.errors import CallError, FarmUnreachable, OvercrankError, StorageError
 from farm.sdk.client import Farm
 from farm.transport.keys import generate_keypair, save_keypair
 
@@ -47,7 +48,6 @@ class ServedFarm:
         speed: Virtual seconds a second.
 
     Attributes:
-        variables: The environment for processes that talk to it.
         name: What it is called among the private farms.
     """
 
@@ -60,7 +60,6 @@ class ServedFarm:
         self._said: list[str] = []
         self._reader: threading.Thread | None = None
         self.name = ""
-        self.variables = os.environ | self._places_of()
 
     def _places_of(self) -> dict[str, str]:
         return {
@@ -107,7 +106,7 @@ class ServedFarm:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                env=self.variables,
+                env=os.environ | self._places_of(),
             )
         line = self._first_line()
         try:
@@ -195,6 +194,25 @@ class ServedFarm:
             process.stdout.close()
 
     # -- whoever looks at it --
+
+    def guest(self, name: str) -> dict[str, str]:
+        """The environment of somebody who has joined it; drafts of one are nothing another may show.
+
+        Args:
+            name: Another one for each.
+
+        Raises:
+            StorageError: The disk is full, or the like.
+        """
+        places = {
+            "XDG_CONFIG_HOME": self._home / f"config-{name}",
+            "XDG_STATE_HOME": self._home / f"state-{name}",
+        }
+        try:
+            shutil.copytree(self._home / "config", places["XDG_CONFIG_HOME"])
+        except OSError as error:
+            raise StorageError(f"{places['XDG_CONFIG_HOME']} cannot be written: {error}") from error
+        return os.environ | {variable: str(path) for variable, path in places.items()}
 
     def admit(self) -> Farm:
         """Lets somebody look at it as the owner of most jobs, under the name ``pictures``.

@@ -175,16 +175,12 @@ class _Shoot:
 
     def run(self, farm: str, served: ServedFarm | None, wrangler: _Wrangler | None) -> int:
         """Takes all pictures of a farm."""
-        variables = dict(served.variables if served is not None else os.environ)
-        state = variables.get("XDG_STATE_HOME")
         cameras: list[_Camera] = []
         lost = False
         try:
             for scale in SCALES:
                 # One by one: what was started is ended below even when the next cannot be.
-                if served is not None and state:
-                    # Drafts of one window are nothing the other may show.
-                    variables["XDG_STATE_HOME"] = f"{state}-{scale}"
+                variables = served.guest(f"{scale}x") if served is not None else dict(os.environ)
                 cameras += [self._start(farm, scale, variables, own=served is not None)]
             while not all(camera.over for camera in cameras):
                 self._listen(cameras)
