@@ -31,6 +31,7 @@ from tests.support.gui_jobs import jobs
 from tests.support.gui_log_bench import TIMEOUT_MS, Bench, spools
 from tests.support.gui_net import Stand
 from tests.support.gui_rig import Rig
+from tests.support.gui_shell import Shell
 from tests.support.gui_stage import Stage
 from tests.support.gui_submit import Dock
 from tests.support.gui_welcome import Page
@@ -195,3 +196,12 @@ def view(rig: Rig, job: JobOf, qtbot: QtBot) -> Iterator[JobView]:
     yield found
     found.hide()
     rig.settle()
+
+
+@pytest.fixture
+def shell(rig: Rig, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    found = Shell(rig, qtbot)
+    yield found
+    found.close()
