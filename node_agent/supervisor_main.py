@@ -31,7 +31,9 @@ same interpreter, and it costs a third of JSON).
     out  {"op": "hello", "pid"}
          {"op": "spawned", "id", "pid"} | {"op": "spawn_failed", "id", "errno", "text"}
          (to a spawn that does not wait "spawned" comes a moment later, and not at all if it ended before)
-         {"op": "exited", "id", "pid", "returncode", "max_rss_kib", "user_s", "sys_s", "leftovers"}
+         {"op": "exited", "id", "pid", "returncode", "max_rss_kib", "user_s", "sys_s", "leftovers",
+          "lost"}
+         (lost: it was killed because the guard died, not by anything it did)
 
 Long because it is run as one file, by its path, and may import nothing of ours.
 """
@@ -127,6 +129,7 @@ class Loop:
         self.agent_id = agent_id
         self.agent_pid = agent_pid
         self.guard_pid = guard_pid
+        self.bereft = False
         self.name = os.urandom(8).hex()
         self.me = os.getpid()
         self.trees: dict[int, Tree] = {}
@@ -415,6 +418,7 @@ class Loop:
                 "user_s": tree.user_s,
                 "sys_s": tree.sys_s,
                 "leftovers": 0 if tree.asked else len(tree.signalled),
+                "lost": self.bereft,
             },
         )
 
@@ -451,6 +455,7 @@ class Loop:
             self.advance(woken)
             if self.untold:
                 self.tell()
+        self.bereft = os.getppid() != self.guard_pid
         destroy_children(self.reap)
         for tree in list(self.trees.values()):
             if tree.returncode is not None:

@@ -161,9 +161,10 @@ def _run(app: QApplication, options: Options, name: str = "") -> int:
     if watchdog is not None:
         watchdog.start()
     app.commitDataRequest.connect(lambda _: windows.save())
-    # Python sees a signal only while it runs, which it does with every tick of the windows.
+    # Python sees a signal only while it runs, which it does with every tick of the windows, and in the middle of
+    # whatever runs then: a window that is being painted must not be closed from there.
     for number in _SIGNALS:
-        signal.signal(number, lambda *_: windows.quit())
+        signal.signal(number, lambda *_: QTimer.singleShot(0, windows, windows.quit))
     code = app.exec()
     meeting.close()
     if watchdog is not None:

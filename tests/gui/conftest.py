@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -136,13 +137,15 @@ def page(rig: Rig, qtbot: QtBot) -> Iterator[Page]:
 
 
 @pytest.fixture
-def bench(rig: Rig, qtbot: QtBot) -> Iterator[Bench]:
+def bench(rig: Rig, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A Log dock, whose files of logs are gone when it is."""
-    spooled = set(spools())
+    own = tmp_path / "spools"  # tests of other processes leave theirs in the machine's folder meanwhile
+    own.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(own))
     found = Bench(rig, qtbot)
     yield found
     found.close()
-    qtbot.waitUntil(lambda: set(spools()) <= spooled, timeout=TIMEOUT_MS)
+    qtbot.waitUntil(lambda: not spools(), timeout=TIMEOUT_MS)
 
 
 @pytest.fixture

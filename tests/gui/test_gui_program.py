@@ -216,3 +216,54 @@ def test_the_whole_program_starts_without_a_farm_and_ends_in_order(tmp_path: Pat
     assert settings.trouble == ""
     assert settings.get(LOOK) == "system", "the look of the command line is for once"
     assert not list((tmp_path / "state").rglob("gui-*")), "no report of an end that was good"
+
+
+_PAINTED = """
+import signal, sys
+from PySide6.QtWidgets import QWidget
+import client_gui.shell.windows as module
+
+class Patch(QWidget):
+    told = False
+
+    def paintEvent(self, event):
+        if not Patch.told:
+            Patch.told = True
+            signal.raise_signal(signal.SIGTERM)
+
+kept = module.Windows.restore
+
+def restore(self, safe=False):
+    window = kept(self, safe)
+    patch = Patch(window)
+    patch.setGeometry(0, 0, 50, 50)
+    patch.show()
+    patch.raise_()
+    return window
+
+module.Windows.restore = restore
+from farm.cli.main import main
+code = main(["gui", "--look", "light"])
+print("ended", Patch.told, flush=True)
+sys.exit(code)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
+def test_a_signal_that_comes_while_a_window_is_painted_ends_the_program_in_order(tmp_path: Path) -> None:
+    environment = os.environ | {
+        "QT_QPA_PLATFORM": "offscreen",
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        "HOME": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _PAINTED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "ended True\n"), done.stderr
+    assert "QBackingStore" not in done.stderr, "a window was closed in the middle of its painting"

@@ -71,16 +71,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scenario = place / "tiny.toml"
     scenario.write_text(TINY, encoding="utf-8")
     before = children()
-    temporary = set(Path(tempfile.gettempdir()).glob("overcrank-pictures-*"))
+    temporary = place / "temporary"
+    temporary.mkdir()
     patch = pytest.MonkeyPatch()
+    patch.setattr(tempfile, "tempdir", str(temporary))
     patch.setattr("client_gui.screens.taking.SPEED", 200.0)
     try:
         assert take(Options(screenshot=place / "pictures", scenario=scenario)) == 0
     finally:
         patch.undo()
     assert children() <= before, "a process is left"
-    left = set(Path(tempfile.gettempdir()).glob("overcrank-pictures-*"))
-    assert left <= temporary, "a folder is left"
+    assert list(temporary.iterdir()) == [], "a folder is left"
     return place / "pictures"
 
 
