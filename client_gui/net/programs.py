@@ -272,7 +272,8 @@ class LocalFarm(QObject):
             return started
         program = Program([*arguments, "--leash", "0"], leash=True, parent=self)
         program.said.connect(self._note)
-        program.ended.connect(lambda code, program=program: self._ended(program, code))
+        # Not a closure: one that holds this object would be let go of by its own child, in the child's end.
+        program.ended.connect(self._ended)
         self._programs.append(program)
         program.start()
         return True
@@ -314,8 +315,10 @@ class LocalFarm(QObject):
             self._set(State.SERVING)
             self.serving.emit(self.farm)
 
-    def _ended(self, program: Program, code: int) -> None:
-        if program not in self._programs:
+    @Slot(int)
+    def _ended(self, code: int) -> None:
+        program = self.sender()
+        if not isinstance(program, Program) or program not in self._programs:
             return
         asked = self.state is State.ENDING
         first = program is self._programs[0]
