@@ -111,7 +111,7 @@ def test_with_the_authenticator_stopped_nobody_new_gets_in(farm: Farm, name: str
         assert not farm.link.zap.alive
         with farm.dial(member, address) as late:
             stays_out(late)
-            assert "breaks off the handshake" in late.status.reason
+            wait_until(lambda: "breaks off the handshake" in late.status.reason, "why it is not let in")
             assert not late.send(b"x")
         farm.echo(before, getattr(farm.link, name))  # those inside are served on
         assert receive(getattr(farm.link, name), 0.0) is None
@@ -151,7 +151,7 @@ def test_another_brokers_key_is_not_talked_to(farm: Farm) -> None:
     member = farm.member()
     with farm.dial(member, server=generate_keypair().public) as client:
         stays_out(client)
-        assert client.state is LinkState.UNREACHABLE
+        wait_until(lambda: client.state is LinkState.UNREACHABLE, "unreachable")
         assert "its key is not the one expected" in client.status.reason
     assert receive(farm.link.control, 0.0) is None
 
