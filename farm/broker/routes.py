@@ -410,4 +410,9 @@ class Routes:
         )
         if request.action == "set":
             s.forget_templates(job)
-        return ActReply(id=request.id, changed=answer.changed, message=answer.message)
+        return ActReply(
+            id=request.id,
+            changed=answer.changed,
+            message=answer.message,
+            lost_core_us=answer.lost_core_us,
+        )

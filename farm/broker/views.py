@@ -114,6 +114,7 @@ class Views:
             cost_low_nano=ahead.cost_low_nano if ahead is not None else None,
             cost_high_nano=ahead.cost_high_nano if ahead is not None else None,
             not_estimated=ahead.unknown if ahead is not None else (),
+            rank=job.rank,
         )
 
     def _forecast(self, job: Job, now_us: int) -> Forecast | None:
@@ -164,6 +165,9 @@ class Views:
             attempts=step.attempt_no,
             able=not nobody if waits else None,
             expected_frame_s=expected_frame_s(step),
+            rank=step.rank,
+            first=step.spec.first,
+            last=step.spec.last,
         )
 
     def _step_reason(self, step: Step) -> str:

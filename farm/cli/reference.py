@@ -32,11 +32,11 @@ job file or a file is at fault.
 """
 
 _JOB = (
-    '`{"job": "J12", "name", "user", "project", "priority", "state", "reason", "submitted", "started", "ended", '
+    '`{"job": "J12", "name", "user", "project", "priority", "rank", "state", "reason", "submitted", "started", "ended", '
     '"units", "done", "failed", "running", "spend_usd", "waste_usd", "eta_low", "eta_high", "cost_low_usd", '
     '"cost_high_usd", "not_estimated": ["stitch"], "archived", "steps": [{"address", "name", "kind", "renderer", '
     '"state", "reason", "frames", "units", "counts": {"queued": 2, ...}, "mean_frame_s", "expected_frame_s", '
-    '"attempts"}]}`'
+    '"attempts", "rank", "first", "last"}]}`'
 )
 _ACTED = '`{"action", "results": [{"address", "changed", "message"}]}`'
 #: The JSON of each verb, in words.
@@ -115,7 +115,11 @@ _JSON = {
     "plugin": '`{"action", "programs": [{"program", "version", "form", "plugin", "enabled", "error", "message"}]}`; build: `{"built": [{"form", "path", "for", "version"}]}`',
     "resubmit": '`{"job": {"address", "number", "name", "farm"}, "again", "warnings"}`',
     "schema": "`schema job`: a JSON Schema. Else `{\"renderers\"}`, `{\"renderer\", \"params\"}` or `{\"options\"}`.",
-    **dict.fromkeys(("pause", "resume", "cancel", "retry", "skip", "mark-done", "archive", "priority", "set"), _ACTED),
+    **dict.fromkeys(
+        ("pause", "resume", "cancel", "retry", "skip", "mark-done", "archive", "priority", "next", "last", "set"),
+        _ACTED,
+    ),
+    "requeue": '`{"action", "results": [{"address", "changed", "message", "lost_core_s"}]}`',
 }  # fmt: skip
 
 

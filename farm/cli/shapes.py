@@ -38,6 +38,9 @@ def step_shape(job: int, row: wire.StepRow) -> Shape:
         "mean_frame_s": round(row.mean_frame_s, 6),
         "expected_frame_s": round(row.expected_frame_s, 6),
         "attempts": row.attempts,
+        "rank": row.rank,
+        "first": row.first,
+        "last": row.last,
     }
 
 
@@ -49,6 +52,7 @@ def job_shape(row: wire.JobRow) -> Shape:
         "user": row.user,
         "project": row.project,
         "priority": row.priority,
+        "rank": row.rank,
         "state": row.state,
         "reason": row.reason,
         "submitted": iso_time(row.submitted_us),

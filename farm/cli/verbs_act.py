@@ -1,4 +1,5 @@
-"""The verbs that change work: pause, resume, cancel, retry, skip, mark-done, priority, archive, delete.
+"""The verbs that change work: pause, resume, cancel, requeue, retry, skip, mark-done, priority, next, last,
+archive, delete.
 
 What belongs here: the call and its words.  Whether it may be done, and by whom, is the broker's to say.
 """
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 #: Actions on a whole job only.
 _WHOLE_JOB = frozenset({"pause", "resume", "priority", "archive", "delete"})
+#: What is to be said of several addresses.
+_MORE = {
+    "next": "; of several the first goes first",
+    "last": "; of several the last goes last",
+}
 
 
 def _setup(action: str, parser: argparse.ArgumentParser) -> None:
@@ -26,7 +32,10 @@ def _setup(action: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("addresses", metavar="JOB", nargs="+", help="address of a job, e.g. J12")
     else:
         parser.add_argument(
-            "addresses", metavar="ADDRESS", nargs="+", help="J12, J12/beauty or J12/beauty/17-20"
+            "addresses",
+            metavar="ADDRESS",
+            nargs="+",
+            help=f"J12, J12/beauty or J12/beauty/17-20{_MORE.get(action, '')}",
         )
     parser.add_argument("--reason", default="", help="why, for those who look at the job later")
 
@@ -43,6 +52,9 @@ def _act(action: str, arguments: argparse.Namespace, console: Console) -> int:
     for address in addresses:
         if address.attempt is not None:
             raise CallError(f"{address} is an attempt", hint=f"say {str(address).partition('@')[0]}")
+    if action == "next":
+        # Each goes before all others, so the one that is named first has to come last.
+        addresses.reverse()
     return _send(action, [str(address) for address in addresses], "", arguments, console)
 
 
@@ -96,7 +108,10 @@ def _send(
     with connect(arguments) as farm:
         for address in addresses:
             reply = farm.act(action, address, value, reason=arguments.reason)
-            done.append({"address": address, "changed": reply.changed, "message": reply.message})
+            told: dict[str, object] = {"address": address, "changed": reply.changed, "message": reply.message}
+            if action == "requeue":
+                told["lost_core_s"] = round(reply.lost_core_us / 1e6, 6)
+            done.append(told)
             if not console.json:
                 console.line(reply.message or f"{address}: {action}")
     if console.json:
@@ -113,6 +128,9 @@ COMMANDS = {
     "pause": _command("pause", "farm pause J12", "farm pause J12 J13 --reason 'waiting for textures'"),
     "resume": _command("resume", "farm resume J12"),
     "cancel": _command("cancel", "farm cancel J12", "farm cancel J12/beauty/17-20"),
+    "requeue": _command(
+        "requeue", "farm requeue J12/beauty/17-20", "farm requeue J12 --reason 'the texture server hangs'"
+    ),
     "retry": _command("retry", "farm retry J12", "farm retry J12/beauty/17"),
     "skip": _command("skip", "farm skip J12/beauty/17"),
     "mark-done": _command("mark-done", "farm mark-done J12/beauty/17-20 --reason 'rendered by hand'"),
@@ -120,5 +138,7 @@ COMMANDS = {
     "delete": Command(
         _setup_delete, _delete, ("farm delete J12", "farm delete J12 J13 --yes --reason 'wrong shot'")
     ),
+    "next": _command("next", "farm next J12", "farm next J12/beauty/17-20 --reason 'for dailies'"),
+    "last": _command("last", "farm last J12", "farm last J12/beauty/1-10"),
     "priority": Command(_setup_priority, _priority, ("farm priority J12 75",)),
 }

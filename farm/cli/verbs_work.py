@@ -209,6 +209,8 @@ def show_job(console: Console, row: wire.JobRow) -> None:
     """Prints a job with its steps."""
     console.line(f"J{row.job} {row.name}: {row.state}" + (f" ({row.reason})" if row.reason else ""))
     facts = [f"user {row.user or NOTHING}", f"project {row.project or NOTHING}", f"priority {row.priority}"]
+    if row.rank:
+        facts.append(f"rank {row.rank}")
     console.line("  " + ", ".join(facts))
     console.line(
         f"  submitted {time_text(row.submitted_us)}, started {time_text(row.started_us)}, "
@@ -249,6 +251,15 @@ def show_job(console: Console, row: wire.JobRow) -> None:
             for step in row.steps
         ],
     )
+    for step in row.steps:
+        if put := _put_text(step):
+            console.line(f"  J{row.job}/{step.name}: {put}")
+
+
+def _put_text(step: wire.StepRow) -> str:
+    """What was put first or last of a step, "" for nothing."""
+    told = [f"{name} frames {text}" for name, text in (("first", step.first), ("last", step.last)) if text]
+    return ", ".join([f"rank {step.rank}", *told] if step.rank else told)
 
 
 def _count(step: wire.StepRow, state: UnitState) -> int:

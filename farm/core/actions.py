@@ -1,10 +1,12 @@
-"""User actions on work: pause, resume, cancel, retry, skip, mark done, priority, set, archive.
+"""User actions on work: pause, resume, cancel, requeue, retry, skip, mark done, priority, next, last, set,
+archive.
 
 Every action checks first and changes afterwards, so that a refused one leaves the state untouched.
 """
 
 from __future__ import annotations
 
+from farm.core import ahead
 from farm.core.apply import (
     BLOCKED,
     CANCELED,
@@ -16,18 +18,21 @@ from farm.core.apply import (
     SKIPPED,
     apply_job_state,
 )
-from farm.core.dependencies import ask_verify, move, requeue, settle, void_requests
+from farm.core.dependencies import move, requeue, settle
 from farm.core.edit import set_fields
 from farm.core.events import ActEvent
+from farm.core.looks import ask_verify, void_requests
 from farm.core.outcome import ActAnswer, Outcome
+from farm.core.pace import running_us
 from farm.core.rows import HistoryRow, JobStateRow
 from farm.core.scout import SCOUT, review
 from farm.core.shelves import raise_gone
 from farm.core.state import Farm, Job, Step
 from farm.core.submit import writer_of
+from farm.model.coretime import core_hours_text
 from farm.model.errors import CallError, IllegalMove, UnknownName
 from farm.model.frames import FrameRange, format_indices
-from farm.model.states import UnitState
+from farm.model.states import AttemptKind, UnitState
 
 Targets = list[tuple[Step, tuple[int, ...] | None]]
 
@@ -229,6 +234,53 @@ def _retry(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome
     out.reply = ActAnswer(count, f"{count} units will be rendered again")
 
 
+def _requeue(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome) -> None:
+    """Stops what runs and queues it again; no try is spent.
+
+    As when something that runs is canceled, a result that comes after this counts for nothing, also of a
+    frame whose file is being moved to its place: it is leased again only once its attempt is known to have
+    stopped, and whoever is leased it then writes the file that counts.
+    """
+    _possible(targets, (RUNNING,), "stopped")
+    lost_us = sum(_lost_us(step, units, event.now_us) for step, units in targets)
+    reason = event.reason or f"stopped and queued again by {event.who}"
+    count = _move_all(farm, targets, ((RUNNING, QUEUED),), event, reason, out)
+    frames = f"{count} {'unit is' if count == 1 else 'units are'} stopped and queued again"
+    out.reply = ActAnswer(count, f"{frames}; {core_hours_text(lost_us)} lost", lost_us)
+
+
+def _lost_us(step: Step, units: tuple[int, ...] | None, now_us: int) -> int:
+    """What stopping what runs of some units throws away, in core-microseconds.
+
+    Of an attempt that ends all that got no frame done; of one that goes on with others the frame it is at.
+    """
+    chosen = None if units is None else set(units)
+    total = 0
+    for attempt in step.attempts.values():
+        if attempt.kind is AttemptKind.VERIFY or not attempt.open:
+            continue
+        hit = [unit for unit in attempt.open if chosen is None or unit in chosen]
+        us = 0
+        if len(hit) == len(attempt.open):
+            us = now_us - attempt.started_us - attempt.useful_us
+        elif hit and hit[0] == next(iter(attempt.open)):
+            us = int(running_us(attempt, now_us))
+        total += max(0, us) * attempt.cores
+    return total
+
+
+def _put(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome) -> None:
+    """Run next, run last."""
+    _possible(targets, (BLOCKED, QUEUED), f"run {event.action}")
+    step, units = targets[0]
+    if not event.step:
+        ahead.put_job(farm, job, event, out)
+    elif event.frames and units is not None:
+        ahead.put_frames(farm, step, units, event, out)
+    else:
+        ahead.put_step(farm, step, event, out)
+
+
 def _skip(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Outcome) -> None:
     olds = (BLOCKED, QUEUED, FAILED)
     _possible(targets, olds, "skipped")
@@ -257,4 +309,12 @@ def _mark_done(farm: Farm, job: Job, targets: Targets, event: ActEvent, out: Out
 
 
 _ON_JOB = {"pause": _pause, "resume": _resume, "priority": _priority, "archive": _archive}
-_ON_UNITS = {"cancel": _cancel, "retry": _retry, "skip": _skip, "mark-done": _mark_done}
+_ON_UNITS = {
+    "cancel": _cancel,
+    "requeue": _requeue,
+    "retry": _retry,
+    "skip": _skip,
+    "mark-done": _mark_done,
+    "next": _put,
+    "last": _put,
+}

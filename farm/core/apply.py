@@ -164,11 +164,16 @@ def requeue_shape(farm: Farm, step: Step) -> None:
 
 
 def apply_job_state(farm: Farm, row: JobStateRow) -> None:
-    """Priority, pause, archive, project, cap, name, start, end of scouting."""
+    """Priority, rank, pause, archive, project, cap, name, start, end of scouting."""
     job = farm.jobs[row.job_id]
     if row.what == "priority":
         job.priority = int(row.new)
         _respec(job, priority=job.priority)
+    elif row.what == "rank":
+        job.rank = int(row.new)
+        _respec(job, rank=job.rank)
+        for step in job.steps:
+            step.leave_line()
     elif row.what == "project":
         job.project = row.new
         _respec(job, project=row.new)
@@ -220,6 +225,10 @@ def apply_step_edit(farm: Farm, row: StepEditRow) -> None:
     step.spec, step.resources, step.limits = spec, spec.resources, tuple(sorted(spec.limits.items()))
     step.last_us, step.dirty = row.at_us, True
     step.sequence, step.sequence_of, step.cursor = None, None, 0
+    step.looked.clear()
+    if step.rank != spec.rank:
+        step.rank = spec.rank
+        step.leave_line()
     wanted = spec.frame_range()
     if wanted is not None and step.frames is not None:
         _apply_frames(step, wanted, row.at_us)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from farm.core.drain import drain_node
 from farm.core.match import able_nodes, refused
+from farm.core.order import STEP
 from farm.core.outcome import Outcome
 from farm.core.state import Farm, Node, Shape, Step
 
@@ -48,4 +49,4 @@ def _waiting(farm: Farm, shape: Shape) -> list[Step]:
     if farm.policy.sites:
         return [step for step in shape.queue.waiting() if step.leasable()]
     head = shape.head()
-    return [head[8]] if head is not None else []
+    return [head[STEP]] if head is not None else []

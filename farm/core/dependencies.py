@@ -12,7 +12,6 @@ Long because every rule of waiting stands here; each is short.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
 from farm.core.apply import (
@@ -25,22 +24,20 @@ from farm.core.apply import (
     SKIPPED,
     apply_bulk,
     apply_spec,
-    apply_verify,
     units_text,
 )
+from farm.core.looks import ask_verify, is_looked_at
 from farm.core.needs import Edge
 from farm.core.outcome import Outcome, StopCommand
-from farm.core.rows import BulkRow, HistoryRow, SpecRow, VerifyRow
+from farm.core.rows import BulkRow, HistoryRow, SpecRow
 from farm.core.scout import review
 from farm.core.specs import review_holder
-from farm.core.state import Farm, Job, Step, VerifyRequest
+from farm.core.state import Farm, Job, Step
 from farm.model.frames import format_indices
 from farm.model.states import AttemptKind, UnitState
 
 _WORDS = [state.word for state in UnitState]
 _IS_BLOCKED = bytes(state == BLOCKED for state in range(256))
-#: Most units one request to look at existing files holds, so that several nodes share a long step.
-VERIFY_MOST = 1_000
 #: Most units looked at to say why units of a step were given up.
 GIVEN_UP_MOST = 1_000
 
@@ -315,7 +312,7 @@ def release(
         else:
             units = tuple(unit for unit in units if step.state[unit] == BLOCKED and not step.waits(unit))
         if step.spec.existing == "skip":
-            units = tuple(unit for unit in units if not _is_looked_at(farm, step, unit))
+            units = tuple(unit for unit in units if not is_looked_at(farm, step, unit))
     return _move_these(farm, step, units, BLOCKED, QUEUED, reason, now_us, out)
 
 
@@ -389,20 +386,6 @@ def _ready_units(step: Step) -> tuple[int, ...]:
         units.append(at)
         at = mask.find(1, at + 1)
     return tuple(units)
-
-
-def _is_looked_at(farm: Farm, step: Step, unit: int) -> bool:
-    """Whether an agent is still to say whether the unit's files are there."""
-    for request in farm.verify.values():
-        if request.step_id != step.id or request.purpose != "skip":
-            continue
-        at = bisect_left(request.units, unit)
-        if at == len(request.units) or request.units[at] != unit:
-            continue
-        looks = [attempt for attempt in step.attempts.values() if attempt.verify is request]
-        if not looks or any(unit in attempt.open for attempt in looks):
-            return True
-    return False
 
 
 # ---------------------------------------------------------------- words
@@ -496,63 +479,6 @@ def waits_for(step: Step, unit: int | None = None) -> str:
             there = edge.need_unit(unit)
             names[_units_text(edge.need, () if there is None else (there,))] = None
     return f"waits for {', '.join(names)}" if names else ""
-
-
-# ---------------------------------------------------------------- looks at existing files
-
-
-def ask_verify(
-    farm: Farm, step: Step, units: tuple[int, ...], purpose: str, who: str, now_us: int, out: Outcome
-) -> None:
-    """Asks for existing files to be verified by agents, at most VERIFY_MOST units a request."""
-    for start in range(0, len(units), VERIFY_MOST):
-        seq = farm.next_seq()
-        part = units_text(units[start : start + VERIFY_MOST])
-        row = VerifyRow(seq, seq, step.id, part, purpose, who, now_us, 0)
-        out.rows.append(row)
-        apply_verify(farm, row)
-
-
-def settle_request(
-    farm: Farm, request: VerifyRequest, left: tuple[int, ...], now_us: int, out: Outcome
-) -> None:
-    """A request to look at existing files goes on with the units left, or is settled."""
-    row = VerifyRow(
-        request.id,
-        farm.next_seq(),
-        request.step_id,
-        units_text(left or request.units),
-        request.purpose,
-        request.who,
-        now_us,
-        int(not left),
-    )
-    out.rows.append(row)
-    apply_verify(farm, row)
-
-
-def void_requests(
-    farm: Farm,
-    step: Step,
-    units: tuple[int, ...] | None,
-    olds: tuple[int, ...],
-    now_us: int,
-    out: Outcome,
-    but: VerifyRequest | None = None,
-) -> None:
-    """Something else is wanted of units now: what a look at their files will find must not count.
-
-    ``but``: a request that stays as it is.
-    """
-    chosen = None if units is None else set(units)
-    for request in [one for one in farm.verify.values() if one.step_id == step.id and one is not but]:
-        left = tuple(
-            unit
-            for unit in request.units
-            if step.state[unit] not in olds or (chosen is not None and unit not in chosen)
-        )
-        if len(left) < len(request.units):
-            settle_request(farm, request, left, now_us, out)
 
 
 # ---------------------------------------------------------------- rest

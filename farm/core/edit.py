@@ -25,26 +25,26 @@ from farm.core.apply import (
     starts_text,
 )
 from farm.core.dependencies import (
-    ask_verify,
     move,
     note_rest,
     refit,
     release,
     requeue,
     settle,
-    void_requests,
 )
 from farm.core.events import ActEvent
+from farm.core.looks import ask_verify, void_requests
 from farm.core.outcome import ActAnswer, Outcome
 from farm.core.possible import check_edit
 from farm.core.rows import JobStateRow, StepEditRow
 from farm.core.state import Farm, Job, Step
 from farm.core.submit import writer_of
-from farm.model.edits import JOB_KEYS, changed_step, check_step_key, settable
+from farm.model.edits import BOTH_KEYS, JOB_KEYS, changed_step, check_step_key, settable
 from farm.model.errors import CallError, FrameRangeError, IllegalMove, UnknownName
 from farm.model.frames import FrameRange
 from farm.model.jobs import StepSpec
 from farm.model.moment import read_moment
+from farm.model.orders import RANK_MOST, missing_frames
 from farm.model.paths import has_frame_token
 
 _NOT_DONE = (BLOCKED, QUEUED, RUNNING, FAILED, SKIPPED, CANCELED)
@@ -76,6 +76,8 @@ def set_fields(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
         cap = int(wanted["max_cores"][1]) if "max_cores" in wanted else job.max_cores
         warnings = check_edit(farm, step, spec, cap, force=event.force)
         _check_frames(farm, step, spec)
+        for name in [name for name in ("first", "last") if name in of_step]:
+            warnings += missing_frames(getattr(spec, name), spec.frame_range(), name)
     changed = sum(old != new for old, new in wanted.values())
     changed += step is not None and spec is not None and spec != step.spec
     told = [text for text in (_set_job(farm, job, wanted, event, out),) if text]
@@ -104,7 +106,7 @@ def _step_of(job: Job, name: str, values: dict[str, Any]) -> Step | None:
             names = ", ".join(other.spec.name for other in job.steps)
             raise UnknownName(f"J{job.id} has no step {name!r}", hint=f"it has {names}")
         for key in values:
-            if key in JOB_KEYS:
+            if key in JOB_KEYS and key not in BOTH_KEYS:
                 raise CallError(f"{key} is of the whole job", hint=f"say J{job.id}")
             check_step_key(key)
         return step
@@ -141,6 +143,8 @@ def _job_values(job: Job, values: dict[str, Any], now_us: int) -> dict[str, tupl
             found[key] = (job.project, text)
         elif key == "priority":
             found[key] = (str(job.priority), str(_whole(key, text, 100)))
+        elif key == "rank":
+            found[key] = (str(job.rank), str(_rank(text)))
         elif key == "max_cores":
             most = _whole(key, text, 1_000_000_000)
             for step in job.steps:
@@ -158,6 +162,13 @@ def _job_values(job: Job, values: dict[str, Any], now_us: int) -> dict[str, tupl
 def _whole(key: str, text: str, most: int) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) > most:
         raise CallError(f"{key} is a whole number from 0 to {most}, not {text!r}")
+    return int(text)
+
+
+def _rank(text: str) -> int:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 10 or int(digits) > RANK_MOST:
+        raise CallError(f"rank is a whole number from -{RANK_MOST} to {RANK_MOST}, not {text!r}")
     return int(text)
 
 

@@ -113,7 +113,7 @@ class ActEvent(Event, frozen=True, gc=False):
     """A user action on work that was already authorised.
 
     Attributes:
-        action: pause, resume, cancel, retry, skip, mark-done, priority, set, archive.
+        action: pause, resume, cancel, requeue, retry, skip, mark-done, priority, next, last, set, archive.
         job: Job number.
         step: Step name, "" for the whole job.
         frames: Frame range text, "" for the whole step.

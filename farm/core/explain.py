@@ -243,8 +243,8 @@ def _waits(farm: Farm, step: Step, unit: int | None, first: Verdict, wait: Wait 
         return f"a try ran out of memory, and the next one waits for {what} on {_some(first)}", ""
     if wait is not None and wait.ahead:
         before = "1 frame comes" if wait.ahead == 1 else f"{wait.ahead} frames come"
-        jobs = jobs_ahead(farm, step)
-        return f"{before} before it{jobs}", f"farm priority J{step.job.id} N"
+        jobs, cure = jobs_ahead(farm, step)
+        return f"{before} before it{jobs}", cure
     if first.filter == "free":
         return "a node is free: it starts at the next turn", ""
     if first.filter == "failed-here":

@@ -212,7 +212,7 @@ class Outlook:
             projects[other.project] = other.project_account.weight
             if other.project == job.project:
                 users[other.user] = other.user_account.weight
-                if other.user == job.user and other.id < job.id:
+                if other.user == job.user and (other.rank, other.id) < (job.rank, job.id):
                     before += us
         share = 1.0
         for mine, weight, others in (

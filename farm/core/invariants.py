@@ -39,8 +39,9 @@ def check(farm: Farm) -> None:
     4. The money of a node is its attempts' charges, closed ones' charges and idle, exactly.
     5. A unit that waits for anything is neither queued nor running; one that waits for nothing is not
        blocked, unless its existing files are looked at.
-    6. A queued unit that is leasable is reachable, the cursor before it: its step is in its shape's heap, or
-       kept back by a cap that would refuse it now, and whose cores attempts hold: their end wakes it.
+    6. A queued unit that is leasable is reachable, the cursor before it: its step is in its shape's heap,
+       where its rank and its job's say, or kept back by a cap that would refuse it now, and whose cores
+       attempts hold: their end wakes it.
     7. Nodes that take work are in the bucket of what they have free; no others are in any.
     8. What attempts hold of caps and limits adds up; nothing is leased beyond a limit's total by its rule.
     9. A reserved node is known to its reservation and the other way round.
@@ -135,6 +136,8 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
     open_units = [unit for unit, state in unwanted if state in OPEN]
     _must(not open_units, f"{where}: units {open_units} are open though nobody wants them")
     _check_sequence(step)
+    ranks, told = (step.job.rank, step.rank), (step.job.spec.rank, step.spec.rank)
+    _must(ranks == told, f"{where} has ranks {ranks}, its record says {told}")
     if step.leasable() and step.shape is not None:
         job, line = step.job, step.line
         if step.id in job.capped or (line is not None and line.held):
@@ -144,6 +147,8 @@ def _check_step(farm: Farm, step: Step, owned: set[int]) -> None:
         else:
             _must(line is not None, f"{where} has work but is not in the queue")
             _must(any(other is step for other in step.shape.queue.waiting()), f"{where} is not in its queue")
+            place = (job.rank, job.id, step.rank, step.index, step.id, step)
+            _must(step.ticket == place, f"{where} waits at {step.ticket}, not where its ranks say")
             shape = step.shape
             _must(shape.id in farm.busy, f"{where} waits in a shape that nobody looks at")
             lined = shape.lined is not None or any(
@@ -298,6 +303,7 @@ def digest(farm: Farm) -> str:
             job.id,
             job.user,
             job.priority,
+            job.rank,
             job.source,
             job.start_after,
             job.scouting,

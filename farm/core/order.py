@@ -1,10 +1,11 @@
-"""The order of work: priority, then project, then user by their share of use, then age.
+"""The order of work: priority, then project, then user by their share of use, then rank, then age.
 
 What belongs here: the heaps that answer "what comes next" without looking at every job.  What may not:
 whether it fits a node (``farm.core.match``), or how use is charged (``farm.core.shares``).
 
 A shape (steps whose needs are alike) has a tier for each priority, a tier a heap of projects, a project one
-of users, a user one of steps.  The level of an account (its use, weighted) only ever grows, so an entry found
+of users, a user one of steps: there their jobs stand by rank (``farm next``, ``farm last``), which so never
+changes anybody's share.  The level of an account (its use, weighted) only ever grows, so an entry found
 at the top with an old level is put back with the new one and is never too low: no heap is ever rebuilt.
 """
 
@@ -13,16 +14,21 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush, heapreplace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from farm.core.needs import QUEUED
 
 if TYPE_CHECKING:
     from farm.core.work import Step
 
-#: (-priority, project's level and number, user's level and number, job id, step index, step id, step):
-#: smaller goes first.
-Entry: TypeAlias = "tuple[int, int, int, int, int, int, int, int, Step]"
+#: What a line sorts by: (job's rank, job id, step's rank, step index, step id, step).
+Ticket: TypeAlias = "tuple[int, int, int, int, int, Step]"
+#: (-priority, project's level and number, user's level and number, then as a Ticket): smaller goes first.
+Entry: TypeAlias = "tuple[int, int, int, int, int, int, int, int, int, int, Step]"
+#: The same without the step.
+Place: TypeAlias = "tuple[int, int, int, int, int, int, int, int, int, int]"
+#: Where the step stands in an Entry.
+STEP: Final = 10
 
 
 class Account:
@@ -49,7 +55,10 @@ class Account:
 
 
 class Line:
-    """Steps of one user of one project in a tier, oldest job first.
+    """Steps of one user of one project in a tier, by their jobs' rank and then the oldest job first.
+
+    A step's ``ticket`` is the one entry that counts: those of before its job (or it) got another rank stay
+    in the heap until they come to its top.
 
     ``held``: it is out of its group's heap until ``Queue.free``, though it counts as queued there.
     """
@@ -59,7 +68,7 @@ class Line:
     def __init__(self, account: Account, group: Group) -> None:
         self.account = account
         self.group = group
-        self.heap: list[tuple[int, int, int, Step]] = []
+        self.heap: list[Ticket] = []
         self.queued = False
         self.held = False
 
@@ -67,19 +76,22 @@ class Line:
         """The first step that has leasable units."""
         heap = self.heap
         while heap:
-            step = heap[0][3]
-            if step.line is self and step.leasable():
+            ticket = heap[0]
+            step = ticket[5]
+            counts = step.line is self and step.ticket is ticket
+            if counts and step.leasable():
                 return step
             heappop(heap)
-            if step.line is self:
+            if counts:
                 step.line = None
         return None
 
     def each(self) -> Iterator[Step]:
         """Its steps that have leasable units, in no order that means anything."""
-        for entry in self.heap:
-            if entry[3].line is self and entry[3].leasable():
-                yield entry[3]
+        for ticket in self.heap:
+            step = ticket[5]
+            if step.line is self and step.ticket is ticket and step.leasable():
+                yield step
 
 
 class Group:
@@ -163,7 +175,8 @@ class Queue:
             line = group.lines[job.user] = Line(job.user_account, group)
         if step.line is not line:
             step.line = line
-            heappush(line.heap, (job.id, step.index, step.id, step))
+            step.ticket = ticket = (job.rank, job.id, step.rank, step.index, step.id, step)
+            heappush(line.heap, ticket)
             self._stale = True
         if not line.queued:
             line.queued = True
@@ -203,7 +216,7 @@ class Queue:
         """The first entry, the same object while it is still true; None when nothing waits."""
         best = self._best
         if best is not None and not self._stale:
-            step = best[8]
+            step = best[STEP]
             line, job = step.line, step.job
             if (
                 line is not None
@@ -229,7 +242,9 @@ class Queue:
                     group.account.number,
                     line.account.level,
                     line.account.number,
+                    found.job.rank,
                     found.job.id,
+                    found.rank,
                     found.index,
                     found.id,
                     found,
@@ -248,27 +263,28 @@ class Queue:
 
     def waiting(self) -> list[Step]:
         """Those of ``each``, in the order they would come now (for explanations: it is slow)."""
-        found: dict[int, tuple[tuple[int, int, int, int, int, int, int, int], Step]] = {}
+        found: dict[int, tuple[Place, Step]] = {}
         for priority, tier in self._tiers.items():
             for group in tier.groups.values():
                 for line in group.lines.values():
-                    for job_id, index, step_id, step in () if line.held else line.heap:
-                        if step.line is line and step.leasable():
-                            key = (
-                                -priority,
-                                group.account.level,
-                                group.account.number,
-                                line.account.level,
-                                line.account.number,
-                                job_id,
-                                index,
-                                step_id,
-                            )
-                            found[step_id] = (key, step)
+                    for step in () if line.held else line.each():
+                        key = (
+                            -priority,
+                            group.account.level,
+                            group.account.number,
+                            line.account.level,
+                            line.account.number,
+                            step.job.rank,
+                            step.job.id,
+                            step.rank,
+                            step.index,
+                            step.id,
+                        )
+                        found[step.id] = (key, step)
         return [step for _, step in sorted(found.values(), key=lambda pair: pair[0])]
 
 
-def order_key(step: Step) -> tuple[int, int, int, int, int, int, int, int]:
+def order_key(step: Step) -> Place:
     """Where a step comes in the whole order, as an Entry without the step: smaller goes first."""
     job = step.job
     project, user = job.project_account, job.user_account
@@ -278,7 +294,9 @@ def order_key(step: Step) -> tuple[int, int, int, int, int, int, int, int]:
         project.number,
         user.level,
         user.number,
+        job.rank,
         job.id,
+        step.rank,
         step.index,
         step.id,
     )

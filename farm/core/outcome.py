@@ -113,7 +113,11 @@ class SubmitAnswer(msgspec.Struct, frozen=True):
 
 
 class ActAnswer(msgspec.Struct, frozen=True):
-    """Answer to an action: how many units (or jobs, nodes) changed, in words what happened."""
+    """Answer to an action: how many units (or jobs, nodes) changed, in words what happened.
+
+    ``lost_core_us``: core-microseconds of work that were thrown away by it.
+    """
 
     changed: int
     message: str
+    lost_core_us: int = 0

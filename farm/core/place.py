@@ -18,9 +18,9 @@ import msgspec
 from farm.core import tail
 from farm.core.apply import BLOCKED, DONE, QUEUED, RUNNING, begin, units_text
 from farm.core.chunks import form_chunk, scouts_out
-from farm.core.dependencies import settle_request
 from farm.core.events import DispatchEvent
 from farm.core.gather import Gatherers, lacks_cores, lacks_tokens, waits_for_cap, waits_for_tokens
+from farm.core.looks import settle_request
 from farm.core.match import (
     able_count,
     excluded,
@@ -32,7 +32,7 @@ from farm.core.match import (
     wanted_vram_over_mib,
 )
 from farm.core.openings import Bucket
-from farm.core.order import Line
+from farm.core.order import STEP, Line
 from farm.core.outcome import LeaseCommand, Outcome
 from farm.core.pace import chunk_us, silent_us
 from farm.core.reserve import is_kept_off, note_leased, note_misfits, note_passed, room_before
@@ -136,7 +136,7 @@ def _place_work(
             else:
                 heapreplace(order, (head, shape))
             continue
-        step = entry[8]
+        step = entry[STEP]
         if spread:
             if later and later[0].job.priority != -entry[0]:
                 break
@@ -273,7 +273,7 @@ def _pass_over(farm: Farm, order: list[tuple[Entry, Shape]], passed: list[Step])
     entry, shape = heappop(order)
     shape.lined = None
     if able_count(farm, shape):
-        passed.append(entry[8])
+        passed.append(entry[STEP])
         farm.misfits_found += 1
         shape.misfit = farm.misfits_found
         farm.misfits[shape.id] = shape

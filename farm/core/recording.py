@@ -17,7 +17,8 @@ from farm.core.graph import Entry, read_graph, write_graph
 from farm.core.state import Farm, Settings
 
 MAGIC = b"overcrank-recording"
-VERSION = 1
+#: 2: lines sort by rank too, so that what a recording of before holds cannot be gone on with.
+VERSION = 2
 
 _ENCODE = msgspec.msgpack.Encoder().encode
 _EVENT = msgspec.msgpack.Decoder(AnyEvent)

@@ -14,7 +14,7 @@ from farm.core.chunks import Hunger, picky
 from farm.core.dependencies import move
 from farm.core.match import able_nodes, avoided, excluded, lack, nodes_for, pick_gpus, refused, site_closed
 from farm.core.openings import free_vram
-from farm.core.order import order_key
+from farm.core.order import STEP, order_key
 from farm.core.outcome import Outcome, StopCommand
 from farm.core.pace import frame_us, known, left_us
 from farm.core.shares import limit_named, limit_short
@@ -60,7 +60,7 @@ def note_misfits(farm: Farm, leased: Entry, now_us: int) -> None:
             del farm.misfits[shape.id]
             farm.busy.pop(shape.id, None)
         elif head < leased:
-            passed.append(head[8])
+            passed.append(head[STEP])
     note_passed(farm, passed, now_us)
 
 
@@ -232,9 +232,9 @@ def _note_waiting(farm: Farm, now_us: int) -> None:
         if head is None:
             continue
         if not any(bucket.scores.get(shape.id) for bucket in farm.buckets.values()) or is_kept_off(
-            farm, head[8]
+            farm, head[STEP]
         ):
-            waiting.append(head[8])
+            waiting.append(head[STEP])
     note_passed(farm, waiting, now_us)
 
 

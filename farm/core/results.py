@@ -19,9 +19,10 @@ from farm.core.apply import (
 )
 from farm.core.apply_results import apply_result
 from farm.core.blame import quarantine
-from farm.core.dependencies import settle, settle_request, stop_units, void_requests
+from farm.core.dependencies import settle, stop_units
 from farm.core.drain import drain_node
 from farm.core.events import ReportEvent
+from farm.core.looks import settle_request, void_requests
 from farm.core.match import preferred_nodes
 from farm.core.outcome import DiscardCommand, Outcome, StopCommand
 from farm.core.place import lease_adoption

@@ -49,7 +49,7 @@ class StepRow(Row, frozen=True, gc=False, array_like=True, tag=2):
 
 
 class JobStateRow(Row, frozen=True, gc=False, array_like=True, tag=3):
-    """A change of a job as a whole: what (``priority``, ``paused``, ``archived``), old, new, reason, who."""
+    """A change of a job as a whole: what (``priority``, ``rank``, ``paused``), old, new, reason, who."""
 
     seq: int
     job_id: int

@@ -1,7 +1,8 @@
 """The order in which a step's frames are leased.
 
-What belongs here: the presets, the frames a scout renders first, and finding the next queued unit in that
-order.  What may not: which node gets it, and how many units a lease takes.
+What belongs here: the presets, frames that people want first or last, those a scout renders first, and
+finding the next queued unit in that order.  What may not: which node gets it, and how many units a lease
+takes.
 
 Units are positions in the frame range as written.  A step whose order is that of its positions (``listed``,
 or ``forward`` on a range written ascending) needs nothing: the next queued unit is found in its map of
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from farm.model.frames import FrameRange
-from farm.model.jobs import read_order
+from farm.model.orders import read_order
 from farm.model.states import UnitState
 
 if TYPE_CHECKING:
@@ -95,12 +96,26 @@ def order_of_units(step: Step) -> array[int] | None:
         return None
     word, every = read_order(step.spec.order)
     plain = word == "listed" or (word == "forward" and is_ascending(step.frames))
-    if not step.scouts:
+    spec = step.spec
+    if not (step.scouts or spec.first or spec.last):
         return None if plain else preset(step.frames, word, every)
-    first = step.scouts
+    last = units_named(step, spec.last)
+    taken = set(last)
+    # What somebody wants first goes before scout frames: while a job scouts, nothing but those is leased.
+    first = [unit for unit in units_named(step, spec.first) if unit not in taken]
+    taken.update(first)
+    scouts = [unit for unit in step.scouts if unit not in taken]
+    taken.update(scouts)
     rest: Iterable[int] = range(step.units) if plain else preset(step.frames, word, every)
-    taken = set(first)
-    return array("I", (*first, *(unit for unit in rest if unit not in taken)))
+    return array("I", (*first, *scouts, *(unit for unit in rest if unit not in taken), *last))
+
+
+def units_named(step: Step, text: str) -> list[int]:
+    """Units of a step's frames that a range names, in its order; what the step does not have is left out."""
+    if not text or step.frames is None:
+        return []
+    frames = step.frames
+    return [frames.index_of(frame) for frame in FrameRange.parse(text).intersection(frames)]
 
 
 def scout_units(step: Step, count: int) -> tuple[int, ...]:

@@ -161,12 +161,12 @@ def expected_share(farm: Farm, step: Step) -> float:
     return part * users[mine.user] / sum(users.values())
 
 
-def jobs_ahead(farm: Farm, step: Step) -> str:
-    """The first jobs whose work comes before a step's, in words."""
+def jobs_ahead(farm: Farm, step: Step) -> tuple[str, str]:
+    """The first jobs whose work comes before a step's, in words; and what would put it before them."""
     mine, found = order_key(step), []
     for looked, other in enumerate(one for shape in farm.busy.values() for one in shape.queue.each()):
         if looked > LOOK:
-            return ""
+            return "", f"farm priority J{step.job.id} N"
         key = order_key(other)
         if other is not step and key < mine:
             found.append((key, other.job))
@@ -174,7 +174,14 @@ def jobs_ahead(farm: Farm, step: Step) -> str:
     jobs = list({job.id: job for _, job in found}.values())
     named = ", ".join(f"J{job.id} of {job.user or 'nobody'}" for job in jobs[:NAMED])
     more = f" and {len(jobs) - NAMED} more jobs" if len(jobs) > NAMED else ""
-    return f": {named}{more}" if named else ""
+    if jobs == [step.job]:
+        cure = f"farm next {step.address}"
+    elif all(key[:5] == mine[:5] for key, _ in found):
+        # All of one user in one project at one priority: their own order decides, and that is theirs.
+        cure = f"farm next J{step.job.id}"
+    else:
+        cure = f"farm priority J{step.job.id} N"
+    return f": {named}{more}" if named else "", cure
 
 
 def may_start_before(farm: Farm, step: Step, node: Node, now_us: int) -> bool:

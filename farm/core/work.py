@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from farm.core.needs import CANCELED, QUEUED, RUNNING, Edge
-from farm.core.order import Account, Entry, Line, Queue
+from farm.core.order import Account, Entry, Line, Queue, Ticket, order_key
 from farm.core.pace import Pace
 from farm.model.frames import FrameRange
 from farm.model.jobs import AfterSpec, JobSpec, StepSpec
@@ -140,7 +140,7 @@ class Holder:
     def capped(self) -> dict[int, Step]:
         """The steps of those lines by number, the first line first (for people who ask: it is slow)."""
         steps = (step for line in self.kept for step in line.each())
-        return {step.id: step for step in sorted(steps, key=lambda step: (step.job.id, step.index))}
+        return {step.id: step for step in sorted(steps, key=order_key)}
 
 
 class Job:
@@ -161,6 +161,7 @@ class Job:
         "priority",
         "project",
         "project_account",
+        "rank",
         "reason",
         "scouting",
         "source",
@@ -181,6 +182,8 @@ class Job:
         self.user = spec.user
         self.project = spec.project
         self.priority = spec.priority
+        #: Place among the jobs of its user, project and priority: smaller goes first, of equals the older.
+        self.rank = spec.rank
         self.paused = False
         #: "" (by nobody), "farm" (paused itself), "clock" (starts later), "scout" (its scout frames are done)
         #: or the user.
@@ -278,6 +281,7 @@ class Step:
         "notes",
         "pace",
         "parked",
+        "rank",
         "reason",
         "resources",
         "satisfied",
@@ -291,6 +295,7 @@ class Step:
         "specs",
         "spend_nano",
         "state",
+        "ticket",
         "touched",
         "tries",
         "units",
@@ -321,8 +326,11 @@ class Step:
         self.resources: Resources = spec.resources
         #: Counted tokens every attempt holds.
         self.limits: tuple[tuple[str, int], ...] = tuple(sorted(spec.limits.items()))
-        #: The line it waits in, None while it waits in none.
+        #: Place among the steps of its job: smaller goes first, of equals the one written first.
+        self.rank = spec.rank
+        #: The line it waits in, None while it waits in none; and the one entry there that counts.
         self.line: Line | None = None
+        self.ticket: Ticket | None = None
         self.state = bytearray([start.value]) * self.units
         self.tries: bytearray | None = None
         self.counts = [0] * 7
@@ -405,6 +413,12 @@ class Step:
             counts = [*counts]
             counts[CANCELED] -= self.left_out
         return shown_state(counts, paused=self.job.paused)
+
+    def leave_line(self) -> None:
+        """Takes it out of the line it waits in, so that it is put where it belongs now."""
+        if self.line is not None and self.shape is not None:
+            self.line = None
+            self.shape.queue.look_again()
 
     def wanted_units(self) -> tuple[int, ...]:
         """Indices of the units that are to be rendered, in order; all of them as a rule."""

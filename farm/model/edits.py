@@ -17,9 +17,11 @@ from farm.model.jobs import FailureSpec, JobSpec, StepSpec, check_job
 from farm.model.resources import Resources
 from farm.model.versions import check_constraint
 
-JOB_KEYS = ("name", "project", "priority", "max_cores", "start_after")
+JOB_KEYS = ("name", "project", "priority", "rank", "max_cores", "start_after")
 #: Fields of a step that are set whole.
-_PLAIN = ("frames", "chunk", "order", "site", "version", "timeout_s", "attempts")
+_PLAIN = ("frames", "chunk", "order", "first", "last", "rank", "site", "version", "timeout_s", "attempts")
+#: What both have: of a job unless a step is named.
+BOTH_KEYS = ("rank",)
 #: Fields of a step that are records: their fields are set one by one.
 _RECORDS: dict[str, tuple[str, ...]] = {
     "resources": tuple(name for name in Resources.__struct_fields__ if name not in ("nvlink", "tokens")),
@@ -28,7 +30,7 @@ _RECORDS: dict[str, tuple[str, ...]] = {
 #: Fields that are lists of words, and those that are tables (``limits.nuke``, or the whole table).
 _LISTS = ("pools",)
 _TABLES = ("limits", "attributes", "resources.tokens")
-_TEXTS = frozenset({"frames", "order", "site", "version"})
+_TEXTS = frozenset({"frames", "order", "first", "last", "site", "version"})
 
 
 def settable() -> str:

@@ -7,7 +7,6 @@ at no file system (``farm.sdk.jobfile`` does that).
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,6 +15,7 @@ from farm.model.errors import CallError, JobFileError, NotBuiltYet
 from farm.model.frames import FrameRange
 from farm.model.ids import STEP_NAME, parse_address
 from farm.model.moment import read_moment
+from farm.model.orders import Rank, check_named, missing_frames, read_order
 from farm.model.resources import Resources
 
 JOB_FILE_VERSION = 1
@@ -59,10 +59,6 @@ class OutputSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 OnFailure = Literal["wait", "go", "skip", "cancel"]
-#: Orders in which frames are rendered; ``coarse:N`` has any N from 2.
-ORDERS = ("forward", "reverse", "first-last-middle", "coarse", "coarse:N", "listed")
-#: Every how many frames ``coarse`` renders first when it has no number.
-COARSE = 10
 
 
 class AfterSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -103,21 +99,6 @@ class AfterSpec(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
         return at.job
 
 
-def read_order(text: str) -> tuple[str, int]:
-    """An order's word and, for ``coarse``, every how many frames come first (else 0).
-
-    Raises:
-        JobFileError: There is no such order.
-    """
-    word, colon, number = text.partition(":")
-    if not colon and word in ORDERS:
-        return word, COARSE if word == "coarse" else 0
-    if word == "coarse" and re.fullmatch(r"[0-9]{1,8}", number) and int(number) >= 2:
-        return word, int(number)
-    what = f"{text!r}: coarse takes a number from 2" if word == "coarse" else f"{text!r} is not an order"
-    raise JobFileError(what, hint=f"the orders are {', '.join(ORDERS)}, e.g. coarse:8")
-
-
 #: Longest time in seconds that can be asked for: 31 years.
 SECONDS_MOST = 1e9
 
@@ -152,6 +133,10 @@ class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         chunk: Frames per lease, or ``auto``.
         order: ``forward`` (ascending), ``reverse``, ``first-last-middle``, ``coarse`` or ``coarse:N`` (every
             Nth frame first, then between) or ``listed`` (as the frames are written).
+        first: Frames that are rendered before all others of the step, as a range, in this order.
+        last: Frames that are rendered after all others.
+        rank: Place among the steps of the job that could run: smaller goes first, of equals the one written
+            first.
         params: The renderer's parameters, checked against its typed record.
         outputs: Every file the step writes.
         resources: What one attempt needs.
@@ -178,6 +163,9 @@ class StepSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     frames: str | None = None
     chunk: Literal["auto"] | Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] = "auto"
     order: str = "forward"
+    first: str = ""
+    last: str = ""
+    rank: Rank = 0
     params: dict[str, Any] = {}
     outputs: tuple[OutputSpec, ...] = ()
     resources: Resources = Resources()
@@ -216,6 +204,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         user: Who it is accounted to; must be the key's user except for wranglers and above.
         project: Project it is accounted to.
         priority: 0-100, 100 first.
+        rank: Place among the jobs of its user and project at its priority: smaller goes first, of equals the
+            one submitted first.
         deadline: Not built yet.
         budget_usd: Not built yet.
         token: Client token: submitting the same token again gives the same job back.
@@ -236,6 +226,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     user: str = ""
     project: str = ""
     priority: Annotated[int, msgspec.Meta(ge=0, le=100)] = 50
+    rank: Rank = 0
     deadline: str | None = None
     budget_usd: float | str | None = None
     token: Annotated[str, msgspec.Meta(max_length=128)] = ""
@@ -296,6 +287,9 @@ def read_job(data: bytes | str | dict[str, Any]) -> tuple[JobSpec, list[str]]:
         raise JobFileError(text, path.rstrip("`").lstrip(".")) from error
     warnings = list(_unknown_keys(raw, JobSpec, ""))
     check_job(job)
+    for index, step in enumerate(job.steps):
+        for name, text in (("first", step.first), ("last", step.last)):
+            warnings += missing_frames(text, step.frame_range(), f"steps[{index}].{name}")
     return job, warnings
 
 
@@ -400,6 +394,8 @@ def _check_step(job: JobSpec, step: StepSpec, path: str, seen: set[str]) -> None
         if output.views:
             raise NotBuiltYet(f"{where}.views is not built yet", hint="list one output per view")
     _check_after(job, step, path)
+    for name, text in (("first", step.first), ("last", step.last)):
+        check_named(text, f"{path}.{name}", has_frames=step.frames is not None)
     try:
         read_order(step.order)
     except JobFileError as error:

@@ -330,11 +330,15 @@ class HistoryReply(msgspec.Struct, frozen=True, kw_only=True, tag="history-is"):
 
 
 class ActReply(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
-    """The action was committed; ``changed`` units (or 1 for a job), in words what happened."""
+    """The action was committed; ``changed`` units (or 1 for a job), in words what happened.
+
+    ``lost_core_us``: core-microseconds of work that were thrown away by it.
+    """
 
     id: int
     changed: int
     message: str = ""
+    lost_core_us: int = 0
 
 
 class EstimateReply(msgspec.Struct, frozen=True, kw_only=True, tag="estimated"):

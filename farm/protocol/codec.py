@@ -13,8 +13,11 @@ import msgspec
 from farm.model.errors import PeerError
 from farm.protocol import agent, bulk, client, common
 
-#: Largest control message in bytes.
+#: Largest control message in bytes, of those that anybody sends to a broker or a broker to an agent.
 CONTROL_LIMIT = 8 * 1024 * 1024
+#: Largest answer to a client in bytes: the state of fifty thousand jobs is 24 MiB.  A client trusts the
+#: broker whose key it has, and its socket takes as much.
+REPLY_LIMIT = 64 * 1024 * 1024
 #: Largest bulk message in bytes.
 BULK_LIMIT = bulk.PIECE + 64 * 1024
 #: Largest join message in bytes.
@@ -77,7 +80,7 @@ def agent_codec() -> Codec[AnyToAgent]:
 
 def client_codec() -> Codec[AnyToClient]:
     """What a client reads on its control socket."""
-    return Codec(AnyToClient, CONTROL_LIMIT)
+    return Codec(AnyToClient, REPLY_LIMIT)
 
 
 def bulk_in_codec() -> Codec[bulk.AnyBulkIn]:

@@ -18,6 +18,8 @@ class StepRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     ``able``: whether any node in service could ever take it; None while it needs none.
     ``expected_frame_s``: what a frame that is left is expected to take on an average node, 0 = not known.
+    ``rank``: its place among the steps of its job, smaller first; ``first``, ``last``: frames that go before
+    and after all others.
     """
 
     name: str
@@ -32,6 +34,9 @@ class StepRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     attempts: int = 0
     able: bool | None = None
     expected_frame_s: float = 0.0
+    rank: int = 0
+    first: str = ""
+    last: str = ""
 
 
 class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -39,6 +44,7 @@ class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     The ranges say when it will be done and what it will have cost; they hold in about four of five cases.
     None: nothing is known.  ``not_estimated`` names steps that are not in them.
+    ``rank``: its place among the jobs of its user and project at its priority, smaller first.
     """
 
     job: int
@@ -64,6 +70,7 @@ class JobRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     cost_low_nano: int | None = None
     cost_high_nano: int | None = None
     not_estimated: tuple[str, ...] = ()
+    rank: int = 0
 
 
 class FrameRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -28,7 +28,7 @@ def part_of_job(
     failed: Mapping[str, Sequence[int | None]] | None = None,
     archived: bool = False,
 ) -> JobSpec:
-    """The job file of a part of a job, without its token, pause, start and scouting.
+    """The job file of a part of a job, without its token, pause, start, scouting and what ran next or last.
 
     What a step reads of a step that stays behind becomes a path; what it waits for becomes a wait for the
     old job.
@@ -54,8 +54,9 @@ def part_of_job(
     ]
     inside = {one.name for one in kept}
     steps = tuple(_let_go(old, one, inside, 0 if archived else number) for one in kept)
+    steps = tuple(msgspec.structs.replace(one, rank=0, first="", last="") for one in steps)
     job = msgspec.structs.replace(
-        old, steps=steps, token="", paused=False, start_after=None, scout=0
+        old, steps=steps, token="", paused=False, start_after=None, scout=0, rank=0
     )  # fmt: skip
     check_job(job)
     return job

@@ -16,7 +16,7 @@ class SubmitOptions(msgspec.Struct, frozen=True, kw_only=True):
         renderer: Name of a renderer.
         frames: Frame range.
         chunk: Frames a lease, or ``auto``.
-        order: Order of the frames, see ``farm.model.jobs.ORDERS``.
+        order: Order of the frames, see ``farm.model.orders.ORDERS``.
         after: Addresses of what is waited for: ``J12`` or ``J12/beauty``.
         frame_by_frame: Each frame waits for the same frame there only.
         offset: Added to the frame number that is waited for.

@@ -227,7 +227,7 @@ def test_ctrl_c_cancels_a_run(tmp_path: Path, new_house: Callable[..., Farmhouse
         out, _ = run.communicate(timeout=60)
     assert run.returncode == 130, out
     assert b"is canceled" in out
-    assert not processes_with(str(marks))
+    eventually(lambda: not processes_with(str(marks)), "its renderers are gone")
     eventually(lambda: set(house.running()) == {house.broker.pid}, "nothing of the private farm runs")
     assert not [path for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")]
 

@@ -14,11 +14,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.chaos import Chaos, ChaosHouse, Violation
+from tests.support.chaos import HASTY, Chaos, ChaosHouse, Violation
 from tests.support.chaos_judge import Verdict, check_database, judge
 from tests.support.chaos_plan import plan_faults
 from tests.support.chaos_work import Work
-from tests.support.farmhouse import FAST
 from tests.support.postgres import PostgresServer
 from tests.support.renames import Renames
 
@@ -90,14 +89,14 @@ def run_chaos(folder: Path, plan: Run) -> list[str]:
             server.start()
         house = ChaosHouse(folder, server)
         work = Work(
-            folder, plan.frames, plan.waves or max(1, plan.faults // 6), plan.pause_s, 1.75 * FAST["lost_s"]
+            folder, plan.frames, plan.waves or max(1, plan.faults // 6), plan.pause_s, 1.75 * HASTY["lost_s"]
         )
         faults = plan_faults(
             plan.seed,
             plan.faults,
             plan.frames,
             plan.agents,
-            lost_s=FAST["lost_s"],
+            lost_s=HASTY["lost_s"],
             server=plan.postgres,
         )
 

@@ -49,6 +49,12 @@ RULES = (
         "for negative in reversed(self._negative):",
     ),
     Rule(
+        "what is to run next goes first",
+        "farm/core/order.py",
+        "ticket = (job.rank, job.id,",
+        "ticket = (0, job.id,",
+    ),
+    Rule(
         "use is charged, so that shares even out",
         "farm/core/shares.py",
         "account.level += (weighed - account.credit) // account.weight",

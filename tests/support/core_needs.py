@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from farm.core.state import Farm, Step
+from farm.model.frames import FrameRange
 from farm.model.jobs import AfterSpec
 from farm.model.states import UnitState
 
@@ -52,6 +53,17 @@ def verdicts(farm: Farm, step: Step, unit: int, maps: Maps) -> list[str]:
 
 def work_order(step: Step) -> list[int]:
     """The units in the order they are to be leased."""
+    last = _named(step, step.spec.last)
+    first = [unit for unit in _named(step, step.spec.first) if unit not in last]
+    return first + [unit for unit in _preset(step) if unit not in first and unit not in last] + last
+
+
+def _named(step: Step, text: str) -> list[int]:
+    frames = frames_of(step)
+    return [frames.index(frame) for frame in FrameRange.parse(text) if frame in frames] if text else []
+
+
+def _preset(step: Step) -> list[int]:
     frames = frames_of(step)
     up = sorted(range(len(frames)), key=lambda unit: frames[unit])
     word, _, number = step.spec.order.partition(":")

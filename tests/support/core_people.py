@@ -61,18 +61,31 @@ class People(Stage):
                 "mark-done",
                 "priority",
                 "archive",
+                "requeue",
+                "requeue",
+                "next",
+                "next",
+                "last",
                 "eat",
             )
         )
         name, frames, value, low = "", "", "", 0
-        wanted = {"retry": (3, 4, 6), "skip": (0, 1, 4), "mark-done": (2, 4), "cancel": (1, 2)}.get(
-            action, ()
-        )
+        wanted = {
+            "retry": (3, 4, 6),
+            "skip": (0, 1, 4),
+            "mark-done": (2, 4),
+            "cancel": (1, 2),
+            "requeue": (2,),
+            "next": (0, 1),
+            "last": (0, 1),
+        }.get(action, ())
         likely = [(s, u) for s in job.steps for u, state in enumerate(s.state) if state in wanted]
         step = rng.choice(job.steps)
         if likely and rng.random() < 0.8:
             step, low = rng.choice(likely)
-        if action in ("cancel", "retry", "skip", "mark-done") and rng.random() < 0.9:
+        if action in ("next", "last") and rng.random() < 0.4:
+            pass  # the job as a whole
+        elif wanted and rng.random() < 0.9:
             name = step.spec.name if rng.random() < 0.95 else "nothing"
             if step.frames is not None and rng.random() < 0.8:
                 high = min(step.units, low + rng.randrange(1, 4))
@@ -81,9 +94,19 @@ class People(Stage):
         if action == "priority":
             value = rng.choice(("0", "10", "50", "90", "100", "101", "high"))
         before = {one.id: bytes(one.state) for one in job.steps}
+        tries = {one.id: bytes(one.tries or b"") for one in job.steps}
         out = self.handle(ActEvent(self.now_us, action, job.id, name, frames, value, "", "ann"))
         if out is not None:
             self.truth.seen[action] += 1
+        if out is not None and action == "requeue":
+            for one in job.steps:
+                must(bytes(one.tries or b"") == tries[one.id], f"{one.address}: being stopped cost a try")
+        if out is not None and action in ("next", "last") and not name:
+            sign = 1 if action == "last" else -1
+            for other in jobs:
+                same = (other.user, other.project, other.priority) == (job.user, job.project, job.priority)
+                ahead = other is job or not (same and other.open_units) or sign * job.rank > sign * other.rank
+                must(ahead, f"J{job.id} was to run {action} and J{other.id} is beyond it")
         if out is not None and action == "mark-done":
             for one in [step] if name else job.steps:
                 state = before[one.id]
@@ -102,14 +125,23 @@ class People(Stage):
         values: dict[str, Any] = {}
         name = ""
         if rng.random() < 0.3:
-            key = rng.choice(("name", "project", "priority", "start_after", "start_after", "nothing"))
+            key = rng.choice(("name", "project", "priority", "rank", "start_after", "start_after", "nothing"))
             later = moment(self.now_us + rng.choice((15, 60)) * 1_000_000)
-            new = {"project": ("", "film"), "priority": (10, 50, 90, 101), "start_after": ("", later, "soon")}
+            new = {
+                "project": ("", "film"),
+                "priority": (10, 50, 90, 101),
+                "rank": (0, -2, "3", "first"),
+                "start_after": ("", later, "soon"),
+            }
             values[key] = rng.choice(new.get(key, ("a", "b")))
         else:
             name = step.spec.name
             if step.frames is not None and rng.random() < 0.8:
                 values["frames"] = self._other_frames(step, rng)
+            if rng.random() < 0.2:
+                values[rng.choice(("first", "last"))] = rng.choice(("", "3,2", "1-4", "99"))
+            if rng.random() < 0.1:
+                values["rank"] = rng.choice((-1, 0, 2))
             if rng.random() < 0.3:
                 values["chunk"] = rng.choice(("auto", 1, 2, 0))
             if rng.random() < 0.3:

@@ -1,4 +1,5 @@
-"""Whether work is leased in the farm's order: by priority, then by shares, then by age; and no node idles.
+"""Whether work is leased in the farm's order: by priority, then by shares, then by rank and age; and no node
+idles.
 
 What belongs here: use by projects and users as fair share counts it, in floats, and the judge of every
 placement by it.  What it may not know: the core's queues, and how it counts use in whole numbers.
@@ -101,7 +102,8 @@ class Order:
                 if abs(mine.level - theirs.level) > near:
                     return mine.level < theirs.level
                 return False
-        return (one.job.id, one.index) < (other.job.id, other.index)
+        place, than = ((s.job.rank, s.job.id, s.rank, s.index) for s in (one, other))
+        return place < than
 
     def _learns(self, other: Step, step: Step) -> bool:
         """Whether a step of which nothing is known, but enough runs to learn from, lets others go first."""

@@ -6,8 +6,9 @@ import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from farm.model.jobs import ORDERS, AfterSpec, JobSpec, OutputSpec, StepSpec, check_job
+from farm.model.jobs import AfterSpec, JobSpec, OutputSpec, StepSpec, check_job
 from farm.model.nodes import AppInfo, GpuInfo, NodeFacts
+from farm.model.orders import ORDERS
 from farm.model.resources import Resources
 from tests.support.sim_agent import GOOD
 

@@ -14,7 +14,9 @@ from tests.support.cli_rig import Run
 from tests.support.fake_broker import FakeBroker
 
 
-@pytest.mark.parametrize("action", ["pause", "resume", "cancel", "retry", "skip", "mark-done", "archive"])
+@pytest.mark.parametrize(
+    "action", ["pause", "resume", "cancel", "requeue", "retry", "skip", "mark-done", "last", "archive"]
+)
 def test_actions_reach_the_broker_as_they_are(run: Run, broker: FakeBroker, action: str) -> None:
     result = run(action, "J12", "J13", "--reason", "because")
     assert (result.code, result.out) == (0, f"J12 {action}\nJ13 {action}\n")
@@ -22,6 +24,35 @@ def test_actions_reach_the_broker_as_they_are(run: Run, broker: FakeBroker, acti
         (action, "J12", "because"),
         (action, "J13", "because"),
     ]
+
+
+def test_of_several_that_run_next_the_first_goes_first(run: Run, broker: FakeBroker) -> None:
+    # Each goes before all others, so the first has to come last.
+    assert run("next", "J12", "J13", "--reason", "dailies").out == "J13 next\nJ12 next\n"
+    assert [(r.action, r.address, r.reason) for r in broker.requests] == [
+        ("next", "J13", "dailies"),
+        ("next", "J12", "dailies"),
+    ]
+    assert run("next", "J12/beauty/17-20").code == 0
+    assert broker.requests[-1].address == "J12/beauty/17-20"
+    assert run("next", "J12/beauty@3").code == 2
+    assert run("next").code == 2
+
+
+def test_requeue_says_how_much_was_lost(run: Run, broker: FakeBroker) -> None:
+    broker.lost_core_us = 7_200_500_000
+    assert run("requeue", "J12/beauty/4", "--json").json == {
+        "action": "requeue",
+        "results": [
+            {
+                "address": "J12/beauty/4",
+                "changed": 1,
+                "message": "J12/beauty/4 requeue",
+                "lost_core_s": 7200.5,
+            }
+        ],
+    }
+    assert "lost_core_s" not in run("retry", "J12", "--json").json["results"][0]
 
 
 def test_delete_asks_where_somebody_can_answer(

@@ -60,6 +60,7 @@ def test_jobs_as_json_is_stable(run: Run) -> None:
                 "user": "kim",
                 "project": "film",
                 "priority": 50,
+                "rank": 0,
                 "state": "running",
                 "reason": "",
                 "submitted": "2030-03-17T17:46:40.000000Z",
@@ -99,6 +100,9 @@ def test_jobs_as_json_is_stable(run: Run) -> None:
                         "mean_frame_s": 12.5,
                         "expected_frame_s": 0.0,
                         "attempts": 4,
+                        "rank": 0,
+                        "first": "",
+                        "last": "",
                     }
                 ],
             }

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from farm.core.sequence import first_queued, preset, queued_in_order, scout_units
 from farm.core.state import Job, Step
 from farm.model.frames import FrameRange
-from farm.model.jobs import JobSpec, StepSpec, read_order
+from farm.model.jobs import JobSpec, StepSpec
+from farm.model.orders import read_order
 from farm.model.states import UnitState
 from tests.support.core_needs import work_order
 from tests.support.core_rig import Rig, step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from farm.model.errors import (
@@ -15,7 +16,7 @@ from farm.model.errors import (
     from_wire,
 )
 from farm.protocol import client as wire
-from farm.protocol.codec import encode
+from farm.protocol.codec import CONTROL_LIMIT, encode
 from farm.protocol.common import RefusedMsg
 from tests.support.fake_broker import FakeBroker, FakeLink, job_row, node_row
 
@@ -187,6 +188,18 @@ def test_the_mirror_follows_deltas(broker: FakeBroker) -> None:
             if len(seen) == 3:
                 break
     assert seen == [{12: 6}, {12: 7}, {13: 6}]
+
+
+def test_a_farm_of_fifty_thousand_jobs_can_be_followed(broker: FakeBroker) -> None:
+    row = job_row(12)
+    broker.jobs = {number: msgspec.structs.replace(row, job=number) for number in range(1, 50_001)}
+    state = wire.SnapshotMsg(id=1, n=1, jobs=tuple(broker.jobs.values()))
+    assert len(encode(state)) > CONTROL_LIMIT, "more than any other message may be"
+    broker.script.append(lambda link: broker.delta(link, jobs=(job_row(12, done=7),)))
+    with broker.farm() as farm:
+        follow = farm.subscribe("jobs")
+        assert len(next(follow).jobs) == 50_000
+        assert next(follow).jobs[12].done == 7
 
 
 def test_deltas_that_come_while_something_else_is_asked_are_kept(broker: FakeBroker) -> None:

@@ -26,6 +26,10 @@ from farm.transport.keys import generate_keypair, load_keypair, save_keypair
 from farm.transport.sockets import recv_nowait, send_nowait
 from farm.transport.token import make_token, new_secret
 from tests.support import curve
+from tests.support.waiting import PATIENCE_S
+
+#: A deadline that no test waits for: what is told before it was told by itself.
+LONG_S = 600.0
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +134,7 @@ def ended_process() -> int:
 
 def test_a_local_farm_needs_no_key_handling(broker: Broker) -> None:
     serve_locally(broker)
-    with Farm.connect(timeout_s=5.0) as farm:
+    with Farm.connect(timeout_s=PATIENCE_S) as farm:
         assert farm.status().farm_id == "f00d"
         assert farm.place == str(broker.sockets.link.control_address)
 
@@ -154,42 +158,41 @@ def test_a_broker_that_ended_is_told_at_once() -> None:
     )
     started_s = time.monotonic()
     with pytest.raises(FarmUnreachable, match=rf"its broker \(process {pid}\) has ended"):
-        Farm.connect()
-    assert time.monotonic() - started_s < 0.5
+        Farm.connect(timeout_s=LONG_S)
+    assert time.monotonic() - started_s < PATIENCE_S
 
 
 def test_nobody_listens_at_the_address() -> None:
     places = Places("local")
     places.make()
-    port = curve.free_port()
-    pair = generate_keypair()
-    save_keypair(places.admin_key, pair)
-    Endpoint(
-        control=f"127.0.0.1:{port}",
-        join="",
-        bulk="",
-        public=generate_keypair().public,
-        farm_id="",
-        pid=os.getpid(),
-    ).write(places.endpoint)
-    started_s = time.monotonic()
-    with pytest.raises(FarmUnreachable) as caught:
-        Farm.connect(timeout_s=30.0)
+    save_keypair(places.admin_key, generate_keypair())
+    with curve.closed_port() as port:
+        Endpoint(
+            control=f"127.0.0.1:{port}",
+            join="",
+            bulk="",
+            public=generate_keypair().public,
+            farm_id="",
+            pid=os.getpid(),
+        ).write(places.endpoint)
+        started_s = time.monotonic()
+        with pytest.raises(FarmUnreachable) as caught:
+            Farm.connect(timeout_s=LONG_S)
     assert caught.value.message == f"no farm answers at 127.0.0.1:{port}"
     assert "farm broker" in caught.value.hint
-    assert time.monotonic() - started_s < 10
+    assert time.monotonic() - started_s < PATIENCE_S
 
 
 def test_a_key_the_farm_does_not_know(broker: Broker) -> None:
     access = Access("local", broker.endpoint(), generate_keypair())
     with pytest.raises(SessionRefused, match="does not know this key"):
-        dial(access, access.endpoint.control, 5.0)
+        dial(access, access.endpoint.control, PATIENCE_S)
 
 
 def test_a_broker_with_another_key(broker: Broker) -> None:
     access = Access("local", broker.endpoint(public=generate_keypair().public), broker.sockets.member())
     with pytest.raises(FarmUnreachable, match="key is not the one expected"):
-        dial(access, access.endpoint.control, 1.5)
+        dial(access, access.endpoint.control, 5.0)
 
 
 def test_a_key_others_can_read_is_not_used(broker: Broker) -> None:
@@ -208,7 +211,7 @@ def test_the_joined_farm_is_used_when_the_local_broker_is_gone(broker: Broker) -
 
 
 def test_join_keeps_key_and_address_and_makes_the_farm_the_one_meant(broker: Broker) -> None:
-    name, answer = join(broker.token(), label="kim@ws", timeout_s=5.0)
+    name, answer = join(broker.token(), label="kim@ws", timeout_s=PATIENCE_S)
     assert (name, answer.user, farm_name()) == ("studio", "kim", "studio")
     places = Places("studio")
     assert stat.S_IMODE(places.client_key.stat().st_mode) == 0o600
@@ -222,15 +225,15 @@ def test_join_keeps_key_and_address_and_makes_the_farm_the_one_meant(broker: Bro
 def test_a_join_whose_answer_was_lost_shows_the_same_key_again(broker: Broker) -> None:
     broker.mute_join = True
     with pytest.raises(FarmUnreachable, match="does not answer the join token"):
-        join(broker.token(), timeout_s=0.3)
+        join(broker.token(), timeout_s=3.0)
     first = load_keypair(Places("studio").joining_key).public
     broker.mute_join = False
-    join(broker.token(), timeout_s=5.0)
+    join(broker.token(), timeout_s=PATIENCE_S)
     assert broker.joined[-1] == first
 
 
 def test_an_agent_s_token_gives_the_agents_their_key(broker: Broker) -> None:
-    join(broker.token(), label="render box", timeout_s=5.0)
+    join(broker.token(), label="render box", timeout_s=PATIENCE_S)
     places = Places("studio")
     assert places.agent_key.exists()
     assert not places.client_key.exists()
@@ -238,7 +241,7 @@ def test_an_agent_s_token_gives_the_agents_their_key(broker: Broker) -> None:
 
 def test_a_token_that_is_refused_changes_nothing(broker: Broker) -> None:
     with pytest.raises(SessionRefused, match="expired"):
-        join(broker.token(secret=new_secret()), timeout_s=5.0)
+        join(broker.token(secret=new_secret()), timeout_s=PATIENCE_S)
     assert farm_name() == "local"
     assert not Places("studio").joined.exists()
 
@@ -246,12 +249,12 @@ def test_a_token_that_is_refused_changes_nothing(broker: Broker) -> None:
 def test_two_farms_of_one_name_are_not_mixed_up(broker: Broker) -> None:
     remember_joined(Places("studio"), broker.endpoint(public=generate_keypair().public))
     with pytest.raises(CallError, match="another farm is kept as 'studio'"):
-        join(broker.token(), timeout_s=5.0)
-    assert join(broker.token(), name="studio2", timeout_s=5.0)[0] == "studio2"
+        join(broker.token(), timeout_s=PATIENCE_S)
+    assert join(broker.token(), name="studio2", timeout_s=PATIENCE_S)[0] == "studio2"
 
 
 def test_another_machine_s_local_farm_gets_a_name_of_its_own(broker: Broker) -> None:
-    assert join(broker.token("local"), timeout_s=5.0)[0] == "127.0.0.1"
+    assert join(broker.token("local"), timeout_s=PATIENCE_S)[0] == "127.0.0.1"
 
 
 def test_what_is_no_token_is_told_without_showing_it() -> None:
