@@ -58,7 +58,12 @@ class Sizes:
 
 
 def part(name: str, **order: Any) -> dict[str, Any]:
-    """Runs a part in a process of its own; its figures."""
+    """Runs a part in a process of its own; its figures.
+
+    With compiled code, as an installed client has it, also where Python was told to write none here.
+    """
+    environment = os.environ | {"QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": str(HERE.parent)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(
         [sys.executable, str(HERE / "gui_window.py"), name, json.dumps(order)],
         stdin=subprocess.DEVNULL,
@@ -66,7 +71,7 @@ def part(name: str, **order: Any) -> dict[str, Any]:
         text=True,
         timeout=PATIENCE_S,
         check=False,
-        env=os.environ | {"QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": str(HERE.parent)},
+        env=environment,
     )
     lines = done.stdout.strip().splitlines()
     if done.returncode or not lines:

@@ -19,8 +19,20 @@ import numpy as np
 
 from client_gui.net.decoding import GentleCodec
 from client_gui.net.mailbox import Mailbox
-from client_gui.net.port import Answer, Ask, Follow, Incoming, News, Outgoing, Resync, Standing, Welcomed
+from client_gui.net.port import (
+    Answer,
+    Ask,
+    Follow,
+    Heard,
+    Incoming,
+    News,
+    Outgoing,
+    Resync,
+    Standing,
+    Welcomed,
+)
 from client_gui.store.farmstore import Link
+from client_gui.store.unitcolumns import unpacked
 from farm.model.errors import CallError
 from farm.protocol.bulk import ColumnsGetMsg, ColumnsMsg, LogGetMsg, LogPageMsg
 from farm.protocol.client import (
@@ -44,6 +56,8 @@ _PROJECTS = ("ember", "tidewater", "library", "spots")
 _KINDS = ("lgt", "fx", "cmp", "anim", "env")
 #: Most rows of jobs in a message.
 ROWS_MOST = 500
+#: How often a client asks whether the broker is there.
+_HEARD_S = 2.0
 #: Frames in a page of figures.
 _PAGE = 100_000
 _NOW_US = time.time_ns() // 1000
@@ -187,7 +201,7 @@ class FeedPort:
     # -- the thread --
 
     def _run(self) -> None:
-        while (todo := self._todo.get()) is not None:
+        while (todo := self._next()) is not None:
             if isinstance(todo, Follow):
                 self._topics = todo.topics
                 self._follow(self._topics)
@@ -197,6 +211,14 @@ class FeedPort:
                 self._answer(todo)
             elif callable(todo):
                 todo()
+
+    def _next(self) -> Outgoing | Callable[[], None] | None:
+        """What is to be done next; while that is nothing, the broker says that it is there."""
+        while True:
+            try:
+                return self._todo.get(timeout=_HEARD_S)
+            except queue.Empty:
+                self._in.put(Heard(900))
 
     def row(self, job: int) -> JobRow:
         """A job as it is at first; none is kept, since the window's memory is measured in this process."""
@@ -247,7 +269,8 @@ class FeedPort:
             rng.integers(10_000_000, 90_000_000, count).astype("<i8"),
         )
         data = zlib.compress(b"".join(part.tobytes() for part in parts), 1)
-        return ColumnsMsg(body.id, 1, total, 0, body.first, count, b"", data)
+        # Unpacked in this thread, as it is in that of the sockets.
+        return unpacked(ColumnsMsg(body.id, 1, total, 0, body.first, count, b"", data))
 
     def _page(self, body: LogGetMsg) -> LogPageMsg | None:
         if self._log is None:

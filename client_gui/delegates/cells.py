@@ -199,19 +199,42 @@ class CellDelegate(QStyledItemDelegate):
             painter.drawText(x, y, piece.text)
 
     def _promise(self, cell: Cell, left: float, right: float) -> bool:
-        """Paints what a cell is about to become: slanted, with dots."""
+        """Paints what a cell is about to become: slanted, with dots.
+
+        What waits for the farm to be back has a clock before it instead, and is not dimmed with the rest: of
+        all that is shown it alone is of now.
+        """
         to = cell.model.pending_at(cell.slot, cell.column)
         if to is None:
             return False
         ink = self.ink
-        text = ink.slanted_metrics.elidedText(f"{to} …", Qt.TextElideMode.ElideRight, int(right - left))
-        cell.painter.setPen(ink.accent)
+        waits = cell.model.waits_at(cell.slot, cell.column)
+        opacity = cell.painter.opacity()
+        if waits:
+            cell.painter.setOpacity(1.0)
+            left = self._clock(cell, to, left, right)
+        text = to if waits else f"{to} …"
+        text = ink.slanted_metrics.elidedText(text, Qt.TextElideMode.ElideRight, int(right - left))
+        cell.painter.setPen(ink.warn if waits else ink.accent)
         cell.painter.setFont(ink.slanted)
         cell.font = ink.slanted
         align = Qt.AlignmentFlag.AlignRight if cell.shown.right else Qt.AlignmentFlag.AlignLeft
         area = QRectF(left, cell.top, right - left, cell.height)
         cell.painter.drawText(area, int(align | Qt.AlignmentFlag.AlignVCenter), text)
+        cell.painter.setOpacity(opacity)
         return True
+
+    def _clock(self, cell: Cell, to: str, left: float, right: float) -> float:
+        """Paints the sign of what waits before its text; where that begins."""
+        ink = self.ink
+        beside = ink.glyph + ink.gap * 0.5
+        at = left
+        if cell.shown.right:
+            # With room to spare: slanted figures are wider than they say, and would be cut to dots.
+            at = max(left, right - ink.slanted_metrics.horizontalAdvance(to) - ink.gap - beside)
+        top = cell.top + (cell.height - ink.glyph) / 2
+        ink.draw_glyph(cell.painter, "clock", at, top, ink.warn)
+        return at + beside
 
     def _plain(self, cell: Cell, colour: QColor) -> None:
         gap = self.ink.gap
@@ -237,6 +260,9 @@ class CellDelegate(QStyledItemDelegate):
         to = cell.model.pending_at(cell.slot, cell.column)
         word = str(cell.model.value(cell.slot, cell.column) or "")
         colour = ink.state(to or word)
+        if to is not None and cell.model.waits_at(cell.slot, cell.column):
+            self._promise(cell, left, right)
+            return
         top = cell.top + (cell.height - ink.glyph) / 2
         ink.draw_glyph(cell.painter, ink.glyph_of(to or word), left, top, colour)
         left += ink.glyph + ink.gap * 0.8

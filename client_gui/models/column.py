@@ -1,7 +1,7 @@
 """A column of a table as a record: what it says, how it is painted, what it is sorted by.
 
-What belongs here: the record, and reading a row for it.  What may not: which columns there are
-(``job_columns``, ``step_columns``, ``node_columns``), and painting (``client_gui.delegates``).
+What belongs here: the record, and reading a row or a group of rows for it.  What may not: which columns there
+are (``job_columns``, ``step_columns``, ``node_columns``), and painting (``client_gui.delegates``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from datetime import UTC, tzinfo
 from enum import StrEnum
 from typing import Any, Final
 
-from client_gui.store.table import Table
+from client_gui.store.groups import Grouping, Groups
+from client_gui.store.table import Slots, Table
 
 #: Shown where there is nothing to show.
 NOTHING: Final = "—"
@@ -44,8 +45,56 @@ class Reading:
         return found or 0
 
 
+class GroupOf:
+    """A group of rows as columns read it.
+
+    Attributes:
+        name: Its name; ``grouping.label`` makes of it what people read.
+    """
+
+    __slots__ = ("_groups", "_listed", "_place", "name")
+
+    def __init__(self, groups: Groups, place: int, listed: Slots) -> None:
+        self._groups = groups
+        self._place = place
+        self._listed = listed
+        self.name = groups.names[place]
+
+    @property
+    def grouping(self) -> Grouping:
+        """What rows are grouped by."""
+        return self._groups.grouping
+
+    @property
+    def count(self) -> int:
+        """How many rows it has."""
+        return self._groups.count(self._place)
+
+    @property
+    def closed(self) -> bool:
+        """Whether its rows are not shown."""
+        return self._groups.is_closed(self._place)
+
+    @property
+    def slots(self) -> Slots:
+        """Slots of its rows, in order."""
+        start = self._groups.start(self._place)
+        found: Slots = self._listed[start : start + self.count]
+        return found
+
+    def total(self, column: str) -> int:
+        """What the values of a column come to."""
+        return self._groups.total(self._place, column)
+
+    def in_state(self, word: str) -> int:
+        """How many of its rows are in a state."""
+        return self._groups.in_state(self._place, word)
+
+
 #: Makes text of a row.
 Says = Callable[[Reading, int], str]
+#: Makes text of a group of rows.
+GroupSays = Callable[[Reading, GroupOf], str]
 
 
 class Paint(StrEnum):
@@ -106,6 +155,9 @@ class Shown:
         field: Of ``ActionBook.pending``: what of the row may be about to change, "" for nothing.
         edit: Action that an edit of its cells asks for, "" when they cannot be edited.
         moves: Whether its text changes with time alone.
+        group: What it says of a group of rows, in the group's header; None for nothing.
+        group_value: What the painter needs besides that.
+        group_tip: Tip of such a cell.
     """
 
     name: str
@@ -126,6 +178,9 @@ class Shown:
     field: str = ""
     edit: str = ""
     moves: bool = False
+    group: GroupSays | None = None
+    group_value: Callable[[Reading, GroupOf], Any] | None = None
+    group_tip: GroupSays | None = None
 
 
 def by_name(columns: Sequence[Shown]) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Texts of figures in tables: money without its unit, moments, ages, memory.
 
-What belongs here: what several tables' columns say the same way, in the words of ``farm.sdk.words``.  What
-may not: which columns there are.
+What belongs here: what several tables' columns say the same way, in the words of ``farm.sdk.words``, and the
+time zone that moments are told in.  What may not: which columns there are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,11 @@ def money_range(low_nano: int | None, high_nano: int | None) -> str:
         return NOTHING
     low, high = money(min(low_nano, high_nano)), money(max(low_nano, high_nano))
     return low if low == high else f"{low}–{high}"
+
+
+def local_zone() -> tzinfo:
+    """The time zone of this machine, as it is now."""
+    return datetime.now(UTC).astimezone().tzinfo or UTC
 
 
 def moment(at_us: int, now_us: int, zone: tzinfo) -> str:

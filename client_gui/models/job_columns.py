@@ -9,6 +9,17 @@ from typing import Any, Final
 
 from client_gui.models.column import NOTHING, Paint, Reading, Shown, count_of, text_of
 from client_gui.models.figures import age, age_of, exact_of, length, moment_of, money, money_of, money_range
+from client_gui.models.job_groups import (
+    counts_of_group,
+    group_cost_tip,
+    group_count,
+    group_done,
+    group_eta,
+    group_eta_tip,
+    group_money,
+    group_parts_tip,
+    group_progress,
+)
 from client_gui.store.columns import summed_counts
 from client_gui.store.eta import eta_text, left_text, standstill
 from farm.model.states import UnitState, WorkState
@@ -174,22 +185,25 @@ JOB_SHOWN: Final = (
         "progress", "Progress", ("progress", "steps"), _progress, "Its frames by state",
         paint=Paint.PARTS, value=counts_of, tip=lambda r, s: counts_text(counts_of(r, s)),
         spoken=_progress_spoken, sort="progress", largest_first=True, width=9.5,
+        group=group_progress, group_value=counts_of_group, group_tip=group_parts_tip,
     ),
     Shown(
         "done", "Done", ("done", "units"), _done, "Frames that are done, of how many", right=True,
-        sort="done", largest_first=True, width=8.0,
+        sort="done", largest_first=True, width=8.0, group=group_done,
     ),
     Shown(
         "failed", "Failed", ("failed",), count_of("failed"), "Frames that failed", right=True,
-        paint=Paint.BAD, sort="failed", largest_first=True, width=4.0,
+        paint=Paint.BAD, sort="failed", largest_first=True, width=4.0, group=group_count("failed"),
     ),
     Shown(
         "running", "Running", ("running",), count_of("running", nothing=" "), "Frames that are running now",
         right=True, paint=Paint.DIM, sort="running", largest_first=True, width=4.6,
+        group=group_count("running", nothing=" "),
     ),
     Shown(
         "waiting", "Waiting", ("waiting",), _waiting, "Frames that are queued or blocked", right=True,
         paint=Paint.DIM, sort="waiting", largest_first=True, width=4.6, hidden=True,
+        group=group_count("waiting", nothing=""),
     ),
     Shown(
         "mean", "Per frame", ("mean_frame_s",), _mean, "What a frame took on average", right=True,
@@ -198,7 +212,7 @@ JOB_SHOWN: Final = (
     Shown(
         "eta", "Ready", ("eta_low_us", "eta_high_us", "state", "running", "not_estimated"), _eta,
         "When it will be done: a range that holds for about four of five jobs",
-        tip=_eta_tip, sort="eta_high_us", width=11.5, moves=True,
+        tip=_eta_tip, sort="eta_high_us", width=11.5, moves=True, group=group_eta, group_tip=group_eta_tip,
     ),
     Shown(
         "priority", "Prio", ("priority",), lambda r, s: str(r.number(s, "priority")),
@@ -215,6 +229,7 @@ JOB_SHOWN: Final = (
     Shown(
         "cost", "Cost, USD", ("spend_nano",), money_of("spend_nano"), "What it has cost so far", right=True,
         tip=lambda r, s: price_text(r.get(s, "spend_nano")), sort="spend_nano", largest_first=True, width=5.2,
+        group=group_money("spend_nano"), group_tip=group_cost_tip,
     ),
     Shown(
         "forecast", "In all, USD", ("cost_low_nano", "cost_high_nano"), _forecast,
@@ -225,6 +240,7 @@ JOB_SHOWN: Final = (
         "waste", "Waste, USD", ("waste_nano", "spend_nano"), _money_nonzero,
         "What of its cost bought nothing: failed and stopped attempts", right=True,
         tip=_waste_tip, sort="waste_nano", largest_first=True, width=5.6, hidden=True,
+        group=group_money("waste_nano", nothing=False), group_tip=group_cost_tip,
     ),
     Shown(
         "submitted", "Submitted", ("submitted_us",), moment_of("submitted_us"), "When it was submitted",

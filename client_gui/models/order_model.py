@@ -10,14 +10,16 @@ Delegates do not ask by roles at all; they read ``shown``, ``text``, ``value`` a
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt, Signal
 
 from client_gui.models.column import Reading, Shown, by_name
+from client_gui.models.figures import local_zone
 from client_gui.store.filter import TableFilter
+from client_gui.store.groups import GroupKey
 from client_gui.store.moves import Rows, Step, StepKind
 from client_gui.store.order import Order, SortKey, Update
 from client_gui.store.selection import Selection
@@ -45,11 +47,8 @@ _EDITABLE: Final = _CHOSEN | Qt.ItemFlag.ItemIsEditable
 
 #: Says what a cell of a row is about to become: by id and field.
 Pending = Callable[[Hashable, str], str | None]
-
-
-def local_zone() -> tzinfo:
-    """The time zone of this machine, as it is now."""
-    return datetime.now(UTC).astimezone().tzinfo or UTC
+#: Says whether that waits for the farm to be back.
+Waits = Callable[[Hashable, str], bool]
 
 
 class OrderModel(QAbstractTableModel, Generic[Id]):
@@ -60,6 +59,7 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         columns: Its columns.
         now_us: The time.
         pending: What cells are about to become.
+        waits: Whether what a cell is about to become waits for the farm to be back.
         zone: Of whoever reads; None = this machine's.
 
     Attributes:
@@ -87,6 +87,7 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         pending: Pending | None = None,
         zone: tzinfo | None = None,
         parent: QObject | None = None,
+        waits: Waits | None = None,
     ) -> None:
         super().__init__(parent)
         self.columns = tuple(columns)
@@ -99,6 +100,7 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         self._places = by_name(columns)
         self._now_us = now_us
         self._pending = pending
+        self._waits = waits
         self._zone = zone
         self._filter: TableFilter | None = None
         self._texts: dict[int, dict[int, str]] = {}
@@ -200,7 +202,7 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
             return ""
         tip = shown.tip(self.reading, slot) if shown.tip is not None else ""
         if (to := self.pending_at(slot, column)) is not None:
-            tip = f"about to become {to}\n{tip}".rstrip()
+            tip = f"{self._promise(slot, column, to)}\n{tip}".rstrip()
         return tip
 
     def spoken(self, slot: int, column: int) -> str:
@@ -211,7 +213,7 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         else:
             found = shown.spoken(self.reading, slot)
         to = self.pending_at(slot, column)
-        return f"{found}, about to become {to}" if to is not None else found
+        return f"{found}, {self._promise(slot, column, to)}" if to is not None else found
 
     def pending_at(self, slot: int, column: int) -> str | None:
         """What a cell is about to become, None when nothing is under way."""
@@ -221,6 +223,18 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         row_id = self._table.ids[slot]
         return None if row_id is None else self._pending(row_id, field)
 
+    def waits_at(self, slot: int, column: int) -> bool:
+        """Whether what a cell is about to become waits for the farm to be back."""
+        field, row_id = self.columns[column].field, self._table.ids[slot]
+        if not field or self._waits is None or row_id is None:
+            return False
+        return self._waits(row_id, field)
+
+    def _promise(self, slot: int, column: int, to: str) -> str:
+        if self.waits_at(slot, column):
+            return f"becomes {to} when the farm is back"
+        return f"about to become {to}"
+
     def is_gone(self, row: int) -> bool:
         """Whether a row is only still shown because rows stand still."""
         return self.order.frozen and self.order.is_gone(row)
@@ -229,8 +243,8 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         """Where a column is, -1 when there is none."""
         return self._places.get(name, -1)
 
-    def row_of(self, row_id: Id) -> int:
-        """The row an id is shown in, -1 when it is not."""
+    def row_of(self, row_id: Id | GroupKey) -> int:
+        """The row an id, or the header of a group, is shown in, -1 when it is not."""
         return self.order.row_of(row_id)
 
     # -- what is asked for --
@@ -278,8 +292,9 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         """Takes a change of the table; every one has to be handed in, or ``put_right`` called."""
         if not change:
             return
-        for slot in (*change.changed.tolist(), *change.inserted.tolist()):
-            self._texts.pop(slot, None)
+        # There are texts of what was shown, a few hundred rows, however many changed.
+        for slot in self._texts.keys() & {*change.changed.tolist(), *change.inserted.tolist()}:
+            del self._texts[slot]
         update = self.order.apply(change)
         self.selection.apply(change, self.order)
         self._walk(update)
@@ -292,8 +307,10 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         self._renew_time()
         ids = self.selection.ids
         if any(row_id not in self._table for row_id in ids):
-            self.selection.select(row_id for row_id in ids if row_id in self._table)
-        if self.selection.current is not None and self.selection.current not in self._table:
+            there = (row_id for row_id in ids if row_id in self._table)
+            self.selection.select(there, self.selection.groups)
+        current = self.selection.current
+        if current is not None and not isinstance(current, GroupKey) and current not in self._table:
             self.selection.move_current(None)
         self._walk(self.order.rebuild())
         self._all_changed(range(len(self.columns)))
@@ -394,8 +411,12 @@ class OrderModel(QAbstractTableModel, Generic[Id]):
         if not places:
             return
         left, right = min(places), max(places)
-        for first, last in _ranges(update.rows, self.seen):
+        for first, last in self._told(update.rows):
             self.dataChanged.emit(self.index(first, left), self.index(last, right))
+
+    def _told(self, rows: Rows) -> list[tuple[int, int]]:
+        """Ascending rows as ranges to be told."""
+        return _ranges(rows, self.seen)
 
 
 def _ranges(rows: Rows, seen: tuple[int, int]) -> list[tuple[int, int]]:
@@ -404,9 +425,8 @@ def _ranges(rows: Rows, seen: tuple[int, int]) -> list[tuple[int, int]]:
     Where there would be many, exactly only for what is seen, and above and below as one range each: what a
     view cannot show it does not paint, but what it shows it should not paint without need.
     """
-    found = _exact(rows)
-    if len(found) <= RANGES_MOST:
-        return found
+    if np.count_nonzero(np.diff(rows) != 1) < RANGES_MOST:
+        return _exact(rows)
     first, last = seen
     above, below = rows[rows < first], rows[rows > last]
     found = _exact(rows[(rows >= first) & (rows <= last)])

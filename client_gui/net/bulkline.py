@@ -11,8 +11,9 @@ from typing import Final
 
 from client_gui.net.dialer import Dialer, Route, Wire
 from client_gui.net.port import Answer, Ask
+from client_gui.store.unitcolumns import unpacked
 from farm.model.errors import FarmUnreachable, OvercrankError, PeerError, SessionRefused
-from farm.protocol.bulk import BulkErrorMsg
+from farm.protocol.bulk import BulkErrorMsg, ColumnsMsg
 from farm.protocol.codec import bulk_out_codec, encode
 from farm.sdk import talk
 from farm.sdk.connect import PATIENCE_S
@@ -145,7 +146,7 @@ class BulkLine:
                 if isinstance(message, BulkErrorMsg):
                     self._end(asked, error=talk.bulk_error(message))
                 else:
-                    self._end(asked, reply=message)
+                    self._end(asked, reply=unpacked(message) if isinstance(message, ColumnsMsg) else message)
         self._more = True
 
     def _refused(self, message: BulkErrorMsg) -> None:

@@ -72,6 +72,7 @@ class FarmClient(QObject):
         welcome: What the broker said of itself and of this key, None before the first session.
         farm, place: The name the farm is kept under here, and where its broker is.
         standing: How the connection stands, with hint and code.
+        elsewhere: Whether another farm is being dialled than the one that is shown.
     """
 
     #: A ``FarmChange``, after the store has taken it.  Models and views hang on this.
@@ -101,6 +102,7 @@ class FarmClient(QObject):
         self.farm = ""
         self.place = ""
         self.standing = Standing(Link.CONNECTING)
+        self.elsewhere = False
         self._port = port
         self._clock_us = clock_us
         self._number = 0
@@ -136,6 +138,7 @@ class FarmClient(QObject):
 
     def connect_to(self, farm: str | None) -> None:
         """Connects to a farm, instead of the one before."""
+        self.elsewhere = self.welcome is not None and farm != self.farm
         self._port.post(Dial(farm))
 
     def stop(self) -> bool:
@@ -309,6 +312,7 @@ class FarmClient(QObject):
         identity = message.farm_id or message.farm
         moved = self.welcome is not None and identity != self._farm_id
         self._farm_id = identity
+        self.elsewhere = False
         self.welcome, self.farm, self.place = message.welcome, message.farm, message.place
         if moved:
             self._forget_farm()

@@ -15,11 +15,9 @@ import msgspec
 
 from farm.model.errors import PeerError
 from farm.protocol.client import SnapshotMsg
-from farm.protocol.codec import AnyToClient, Codec
+from farm.protocol.codec import REPLY_LIMIT, AnyToClient, Codec
 from farm.protocol.rows import JobRow, NodeRow
 
-#: Longest message taken, as the client's socket takes it: the state of fifty thousand jobs is 24 MiB.
-LIMIT: Final = 64 << 20
 #: A message longer than this is read in slices.
 LARGE: Final = 256 << 10
 
@@ -42,7 +40,7 @@ class GentleCodec(Codec[Any]):
     """
 
     def __init__(self, large: int = LARGE) -> None:
-        super().__init__(AnyToClient, LIMIT)
+        super().__init__(AnyToClient, REPLY_LIMIT)
         self._large = large
         self._whole = msgspec.msgpack.Decoder(_Whole)
         self._job = msgspec.msgpack.Decoder(JobRow)
@@ -54,7 +52,7 @@ class GentleCodec(Codec[Any]):
         Raises:
             PeerError: Too large, malformed, or of an unknown kind.
         """
-        if not self._large < len(body) <= LIMIT:
+        if not self._large < len(body) <= REPLY_LIMIT:
             return super().decode(body)
         try:
             whole = self._whole.decode(body)

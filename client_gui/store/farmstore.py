@@ -10,9 +10,10 @@ differences are reported.  Nothing is ever thrown away and loaded again under so
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -21,7 +22,7 @@ from client_gui.store.columns import (
     JOB_COLUMNS,
     NODE_COLUMNS,
     STEP_COLUMNS,
-    job_values,
+    job_columns,
     node_values,
     step_address,
     step_values,
@@ -82,6 +83,7 @@ class FarmChange:
 
 
 NOTHING: Final = FarmChange()
+_read_job, _read_archived = attrgetter("job"), attrgetter("archived")
 
 
 class FarmStore:
@@ -315,11 +317,15 @@ class FarmStore:
 
     def _take_delta(self, message: DeltaMsg) -> FarmChange:
         gone_jobs, gone_nodes, gone_steps = _names(message.gone)
-        rows = {row.job: row for row in message.jobs if row.job not in gone_jobs}
-        gone_jobs += [job for job, row in rows.items() if row.archived and job not in self.opened]
-        kept = [row for row in rows.values() if not row.archived or row.job in self.opened]
-        jobs = self._put_jobs(kept, gone_jobs)
-        steps = self._sync_steps((row.job for row in kept), gone_jobs)
+        rows: Collection[JobRow] = message.jobs
+        if gone_jobs:
+            rows = [row for row in rows if row.job not in gone_jobs]
+        if any(map(_read_archived, rows)):
+            rows = {row.job: row for row in rows}.values()
+            gone_jobs += [row.job for row in rows if row.archived and row.job not in self.opened]
+            rows = [row for row in rows if not row.archived or row.job in self.opened]
+        jobs = self._put_jobs(rows, gone_jobs)
+        steps = self._sync_steps(map(_read_job, rows), gone_jobs)
         nodes: Change[int] = Change()
         fresh: list[NodeRow] = [row for row in message.nodes if row.node not in gone_nodes]
         if fresh or gone_nodes:
@@ -351,12 +357,13 @@ class FarmStore:
 
     # -- inside --
 
-    def _put_jobs(self, rows: Iterable[JobRow], gone: Iterable[int]) -> Change[int]:
-        chosen = list(rows)
+    def _put_jobs(self, rows: Collection[JobRow], gone: Iterable[int]) -> Change[int]:
+        chosen = list(dict(zip(map(_read_job, rows), rows, strict=True)).values())
         gone = list(gone)
         if not chosen and not gone:
             return Change()
-        return self.jobs.apply([row.job for row in chosen], [job_values(row) for row in chosen], gone)
+        columns = job_columns(chosen)
+        return self.jobs.apply_columns(columns[0], columns, gone)
 
     def _sync_steps(self, jobs: Iterable[int], lost: Iterable[int] = ()) -> Change[str]:
         """Brings the steps of opened jobs in line with the rows of some jobs; those of lost ones go."""

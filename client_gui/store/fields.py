@@ -20,8 +20,9 @@ import msgspec
 from farm.model.errors import CallError
 from farm.model.frames import FrameRange
 from farm.model.ids import STEP_NAME
-from farm.model.jobs import JobSpec, StepSpec, read_order
+from farm.model.jobs import JobSpec, StepSpec
 from farm.model.moment import read_moment
+from farm.model.orders import read_order
 from farm.model.versions import check_constraint
 from farm.renderers.base import Renderer
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from client_gui.store.folded import Folded
 from client_gui.store.table import MISSING, Kind, Numbers, Slots, Table
 from farm.model.frames import FrameRange
 from farm.model.query import JOBS, NODES, Context, Query
@@ -32,15 +33,17 @@ class Source:
         columns: Of the table; a change of one may change the answer.
         read: Values for some slots: an array for numbers (NaN: none) and flags, else a list.
         memo: Whether few values differ, so that each is looked at once.
-        plain: Whether every value is one text, looked into for parts of it.
         made: Of memo: makes of a value what is compared.
+        coded: Gives, in place of values, the number of each slot's value and the values by number.
+        folded: The column, where it is one of plain texts.
     """
 
     columns: tuple[str, ...]
     read: Callable[[Table[Any], Slots, Context], Numbers | list[Any]]
     memo: bool = False
-    plain: bool = False
     made: Callable[[Any], Any] | None = None
+    coded: Callable[[Table[Any], Slots], tuple[Numbers, Sequence[Any]]] | None = None
+    folded: str = ""
 
 
 Sources = Mapping[str, Source]
@@ -105,11 +108,13 @@ class TableFilter:
 
     def _field(self, term: Term, field: Field, slots: Slots) -> Mask:
         source = self._sources[field.name]
+        if source.coded is not None:
+            return _coded_fit(value_test(term, field), *source.coded(self._table, slots))
+        if source.folded and (part := _plain(term)) is not None:
+            return _folded_of(self._table, source.folded).having(part, slots)
         values = source.read(self._table, slots, self.context)
         if isinstance(values, np.ndarray):
             return _numbers_fit(term, values)
-        if not source.memo and (needle := _plain(term)) is not None and source.plain:
-            return np.array([needle in value for value in _folded(values)], np.bool_)
         test = value_test(term, field)
         if source.memo:
             made = source.made or (lambda value: value)
@@ -118,12 +123,21 @@ class TableFilter:
         return np.fromiter(map(test, values), np.bool_, len(values))
 
 
-def _folded(values: Sequence[str]) -> list[str]:
-    """Texts folded, all in one go where none of them has a line break."""
-    if not values:
-        return []
-    found = "\n".join(values).casefold().split("\n")
-    return found if len(found) == len(values) else [value.casefold() for value in values]
+def _folded_of(table: Table[Any], column: str) -> Folded:
+    """The texts of a column as one; made once, and kept with the table."""
+    found: Folded = table.kept(f"folded {column}", lambda: Folded(table, column))
+    return found
+
+
+def _coded_fit(test: Callable[[Any], bool], codes: Numbers, values: Sequence[Any]) -> Mask:
+    """Which of some numbers stand for values that fit; each value is looked at once."""
+    if not len(codes):
+        return np.zeros(0, np.bool_)
+    there = np.flatnonzero(np.bincount(codes))
+    fits = np.zeros(int(there[-1]) + 1, np.bool_)
+    fits[there] = [bool(test(values[code])) for code in there.tolist()]
+    found: Mask = fits[codes]
+    return found
 
 
 def _plain(term: Term) -> str | None:
@@ -152,9 +166,27 @@ def _pick(values: Sequence[Any], slots: Slots) -> list[Any]:
     return list(map(values.__getitem__, slots.tolist()))
 
 
-def texts(column: str, *, memo: bool = False, plain: bool = False) -> Source:
-    """A column of texts, or of tuples of texts."""
-    return Source((column,), lambda table, slots, context: _pick(table.values(column), slots), memo, plain)
+def texts(column: str, *, memo: bool = False, plain: bool = False, few: bool = False) -> Source:
+    """A column of texts, or of tuples of texts.
+
+    Args:
+        column: Its name.
+        memo: Whether few values differ.
+        plain: Whether every value is one text.
+        few: Whether it is a TEXT column of which the table numbers the texts, as there are few.
+    """
+
+    def coded(table: Table[Any], slots: Slots) -> tuple[Numbers, Sequence[Any]]:
+        found = table.coded(column)
+        return found.codes[slots], found.texts
+
+    return Source(
+        (column,),
+        lambda table, slots, context: _pick(table.values(column), slots),
+        memo,
+        coded=coded if few else None,
+        folded=column if plain else "",
+    )
 
 
 def states(column: str) -> Source:
@@ -166,7 +198,11 @@ def states(column: str) -> Source:
         known = {code: words.word(code) for code in np.unique(codes).tolist()}
         return list(map(known.__getitem__, codes.tolist()))
 
-    return Source((column,), read, memo=True)
+    def coded(table: Table[Any], slots: Slots) -> tuple[Numbers, Sequence[Any]]:
+        words = table.words(column)
+        return table.numbers(column)[slots], [words.word(code) for code in range(words.OTHER + 1)]
+
+    return Source((column,), read, memo=True, coded=coded)
 
 
 def numbers(column: str) -> Source:
@@ -208,8 +244,8 @@ def _eta(table: Table[Any], slots: Slots, context: Context) -> Numbers:
 
 
 def _mine(table: Table[Any], slots: Slots, context: Context) -> Numbers:
-    user = context.user
-    return np.array([bool(user) and found == user for found in _pick(table.values("user"), slots)], np.bool_)
+    user, users = context.user, table.coded("user")
+    return _coded_fit(lambda found: bool(user) and found == user, users.codes[slots], users.texts)
 
 
 def _job_names(table: Table[Any], slots: Slots, context: Context) -> list[Any]:
@@ -228,8 +264,8 @@ def _ranges(texts: tuple[str, ...]) -> tuple[FrameRange, ...]:
 
 JOB_SOURCES: Final[Sources] = {
     "name": texts("name", plain=True),
-    "user": texts("user", memo=True),
-    "project": texts("project", memo=True),
+    "user": texts("user", few=True),
+    "project": texts("project", few=True),
     "mine": Source(("user",), _mine),
     "state": states("state"),
     "job": Source(("job",), _job_names),
@@ -242,7 +278,7 @@ JOB_SOURCES: Final[Sources] = {
     "frame": Source(("steps",), _of_steps(lambda step: step.frames), memo=True, made=_ranges),
     "step": Source(("steps",), _of_steps(lambda step: step.name), memo=True),
     "renderer": Source(("steps",), _of_steps(lambda step: step.renderer), memo=True),
-    "reason": texts("reason", memo=True),
+    "reason": texts("reason", few=True),
     "cost": numbers("spend_nano"),
     "waste": numbers("waste_nano"),
     "age": _since("submitted_us"),
@@ -275,8 +311,8 @@ def _node_reasons(table: Table[Any], slots: Slots, context: Context) -> list[Any
 NODE_SOURCES: Final[Sources] = {
     "name": texts("name", plain=True),
     "host": texts("host", plain=True),
-    "pool": texts("pool", memo=True),
-    "site": texts("site", memo=True),
+    "pool": texts("pool", few=True),
+    "site": texts("site", few=True),
     "state": texts("states", memo=True),
     "enabled": numbers("enabled"),
     "busy": Source(("running_count",), _busy),
@@ -297,8 +333,8 @@ NODE_SOURCES: Final[Sources] = {
     "cost": numbers("spent_nano"),
     "idle": numbers("idle_nano"),
     "seen": _since("seen_us"),
-    "software": texts("software", memo=True),
-    "update": texts("update", memo=True),
+    "software": texts("software", few=True),
+    "update": texts("update", few=True),
     "reason": Source(("reason", "closed", "update_reason"), _node_reasons, memo=True),
 }
 
@@ -351,6 +387,11 @@ def facets(
             words = table.words(column)
             codes = np.bincount(table.numbers(column)[slots], minlength=1)
             counts = {words.word(code): int(codes[code]) for code in np.flatnonzero(codes).tolist()}
+        elif table.columns[column].few:
+            coded = table.coded(column)
+            numbers_of = np.bincount(coded.codes[slots], minlength=1)
+            found_of = np.flatnonzero(numbers_of).tolist()
+            counts = {coded.texts[code]: int(numbers_of[code]) for code in found_of if coded.texts[code]}
         else:
             for value in _pick(table.values(column), slots):
                 for one in (value,) if isinstance(value, str) else value:

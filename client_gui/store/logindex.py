@@ -32,10 +32,14 @@ class _Growing:
     def array(self) -> Offsets:
         return self._kept[: self.length]
 
-    def add(self, more: npt.NDArray[np.generic]) -> None:
+    def add(self, more: npt.NDArray[np.generic], likely: int = 0) -> None:
+        """Appends; ``likely`` is how long it will be in the end as far as anybody can tell.
+
+        Room that nothing was written to takes no memory; copying forty megabytes takes the window's time.
+        """
         need = self.length + len(more)
         if need > len(self._kept):
-            larger = np.empty(max(need, len(self._kept) * 3 // 2), self._kept.dtype)
+            larger = np.empty(max(need, len(self._kept) * 3 // 2, likely), self._kept.dtype)
             larger[: self.length] = self.array
             self._kept = larger
         self._kept[self.length : need] = more
@@ -59,9 +63,11 @@ class Run:
         self._open = Level.NONE
         self._closed = True
 
-    def add(self, scan: Scan, end: int) -> None:
-        """Takes what follows."""
-        self._starts.add(scan.starts)
+    def add(self, scan: Scan, end: int, upto: int = 0) -> None:
+        """Takes what follows; rows are likely to follow up to ``upto``."""
+        rows = self._starts.length + len(scan.starts)
+        likely = rows * (upto - self.start) // (end - self.start) if end < upto and end > self.start else rows
+        self._starts.add(scan.starts, likely * 9 // 8)
         self._tails.add(scan.tails)
         self._marks.add(scan.marks)
         self._levels.add(scan.levels)
@@ -172,7 +178,8 @@ class LogMap:
             place += 1
             self.runs.insert(place, Run(piece.start))
         run = self.runs[place]
-        run.add(piece.scan, piece.end)
+        follows = self.runs[place + 1].start if place + 1 < len(self.runs) else self.size
+        run.add(piece.scan, piece.end, follows)
         if place + 1 < len(self.runs) and self.runs[place + 1].start == run.end:
             run.join(self.runs[place + 1])
             del self.runs[place + 1]

@@ -4,13 +4,16 @@ What belongs here: the plan.  What may not: why the lists differ (``order``), an
 
 Each step is one that a Qt model may take: rows next to each other go or come, one row moves, or all rows that
 stay are laid out anew.  The view after a step is part of it, so that whoever shows it is never out of step.
+
+A view holds slots and, below zero, headers of groups.  Arrays by slot have room for these at their end, where
+numbers below zero count from.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +26,19 @@ NO_ROWS: Final[Rows] = np.empty(0, np.int32)
 MOVES_MOST: Final = 8
 #: More ranges than this do not go or come one by one: they are laid out at the end and go together.
 RANGES_MOST: Final = 32
+
+
+Header = TypeVar("Header", int, Slots)
+
+
+def header_of(number: Header) -> Header:
+    """What stands in a view for the header of a group with this number."""
+    return -1 - number
+
+
+def group_of(header: int) -> int:
+    """The number of the group whose header this is."""
+    return -1 - header
 
 
 class StepKind(Enum):
@@ -40,7 +56,7 @@ class Step:
 
     Attributes:
         kind: What it does.
-        view: The slots shown after it.
+        view: The slots and headers shown after it.
         first, last: Rows that go (as they are before it), come (as they are after it), or the row that moves.
         to: Of MOVE: the row it is in afterwards.
         new_rows: Of LAYOUT: by old row, the row it is in afterwards; a permutation.
@@ -62,9 +78,13 @@ def plan(old: Slots, new: Slots, moved: Slots | None) -> tuple[Step, ...]:
         new: What it should become.
         moved: Slots of which the place among the others may have changed; None = any.
     """
+    # A job with a million frames is opened and left this way.
+    if not len(old) or not len(new):
+        kind, rows = (StepKind.INSERT, len(new)) if len(new) else (StepKind.REMOVE, len(old))
+        return (Step(kind, new, 0, rows - 1),) if rows else ()
     if np.array_equal(old, new):
         return ()
-    size = int(max(old.max(initial=-1), new.max(initial=-1))) + 1
+    size = _room(old, new)
     before, after = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     before[old] = True
     after[new] = True
@@ -84,6 +104,12 @@ def plan(old: Slots, new: Slots, moved: Slots | None) -> tuple[Step, ...]:
         view = np.concatenate([view[:first], new[first : last + 1], view[first:]])
         steps.append(Step(StepKind.INSERT, view, first, last))
     return tuple(steps)
+
+
+def _room(*views: Slots) -> int:
+    """How long arrays by slot are that have room for all slots and, from their end, all headers of views."""
+    slots = max(int(view.max(initial=-1)) for view in views) + 1
+    return slots + max(-int(view.min(initial=0)) for view in views)
 
 
 def _ranges(rows: npt.NDArray[np.intp]) -> list[tuple[int, int]]:
@@ -117,7 +143,7 @@ def _by_layout(
 def _layout(old: Slots, new: Slots) -> list[Step]:
     if np.array_equal(old, new):
         return []
-    where = np.empty(int(new.max()) + 1, np.int32)
+    where = np.empty(_room(new), np.int32)
     where[new] = np.arange(len(new), dtype=np.int32)
     return [Step(StepKind.LAYOUT, new, 0, len(new) - 1, new_rows=where[old])]
 
@@ -127,8 +153,8 @@ def _moves(old: Slots, new: Slots, moved: Slots | None) -> list[Step]:
         return []
     if moved is None or not 0 < len(moved) <= 4 * MOVES_MOST:
         return _layout(old, new)
-    hint = np.zeros(int(new.max()) + 1, np.bool_)
-    hint[moved[moved < len(hint)]] = True
+    hint = np.zeros(_room(new), np.bool_)
+    hint[moved[moved <= int(new.max())]] = True
     if not np.array_equal(old[~hint[old]], new[~hint[new]]):
         return _layout(old, new)
     movers = _movers(old, new, hint)
@@ -136,11 +162,10 @@ def _moves(old: Slots, new: Slots, moved: Slots | None) -> list[Step]:
         return _layout(old, new)
     steps: list[Step] = []
     view = old
-    places = {slot: row for row, slot in enumerate(new.tolist())} if len(movers) else {}
     for slot in movers:
         first = int(np.flatnonzero(view == slot)[0])
         without = np.concatenate([view[:first], view[first + 1 :]])
-        row = places[slot]
+        row = int(np.flatnonzero(new == slot)[0])
         # Right behind the one it follows in the end: that one stands or was placed before.
         to = int(np.flatnonzero(without == new[row - 1])[0]) + 1 if row else 0
         view = np.concatenate([without[:to], np.array([slot], np.int32), without[to:]])

@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import repeat
+from operator import ne
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
@@ -27,6 +29,8 @@ Numbers = npt.NDArray[Any]
 MISSING: Final = -(2**63)
 _INT_MOST: Final = 2**63 - 1
 _GROW_FROM: Final = 64
+#: When a column of few texts has seen so many more than there are rows, those that are gone are forgotten.
+_STALE_TEXTS: Final = 4
 NO_SLOTS: Final[Slots] = np.empty(0, np.int32)
 NO_MASKS: Final[Masks] = np.empty(0, np.uint32)
 
@@ -136,9 +140,57 @@ class Words:
         self._codes[word] = len(self.words) - 1
         return len(self.words) - 1
 
+    def codes(self, words: Iterable[str]) -> Iterable[int]:
+        """The bytes of some words."""
+        words = list(words)
+        try:
+            return list(map(self._codes.__getitem__, words))
+        except KeyError:  # one that is new
+            return list(map(self.code, words))
+
     def word(self, code: int) -> str:
         """The word of a byte."""
         return self.words[code] if code < len(self.words) else "?"
+
+
+class Coded:
+    """Texts of which there are few, and the number of each.
+
+    Attributes:
+        texts: By number; the first is "".
+        codes: By slot: the number of its text.
+    """
+
+    __slots__ = ("_numbers", "codes", "texts")
+
+    def __init__(self) -> None:
+        self.texts: list[str] = [""]
+        self._numbers: dict[str, int] = {"": 0}
+        self.codes: Slots = np.zeros(0, np.int32)
+
+    def code(self, text: str) -> int:
+        """The number of a text."""
+        found = self._numbers.get(text)
+        if found is None:
+            found = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return found
+
+    def fit(self, capacity: int) -> None:
+        """Makes room for so many slots."""
+        grown = np.zeros(capacity, np.int32)
+        grown[: len(self.codes)] = self.codes
+        self.codes = grown
+
+    def forget_unused(self) -> None:
+        """Forgets texts that no slot has any more."""
+        used, codes = np.unique(self.codes, return_inverse=True)
+        self.texts = [self.texts[code] for code in used.tolist()]
+        self.codes = codes.astype(np.int32)
+        if self.texts[0] != "":
+            self.texts.insert(0, "")
+            self.codes += np.int32(1)
+        self._numbers = {text: number for number, text in enumerate(self.texts)}
 
 
 _DTYPES: Final[Mapping[Kind, Any]] = {
@@ -181,6 +233,11 @@ class Table(Generic[Id]):
         self._lists: dict[str, list[Any]] = {
             column.name: [] for column in columns if column.kind not in _DTYPES
         }
+        self._coded = {column.name: Coded() for column in columns if column.kind is Kind.TEXT and column.few}
+        #: Slots with another text than when somebody last asked, by column (``texts_since``).
+        self._noted: dict[str, list[Slots]] = {}
+        self._all_slots: Slots | None = None
+        self._kept: dict[str, Any] = {}
         self._words = {column.name: Words(column.words) for column in columns if column.kind is Kind.STATE}
         #: Rows that are otherwise equal in an order: whole-number ids by number, others as they came.
         self._serial = np.zeros(0, np.int64)
@@ -208,8 +265,11 @@ class Table(Generic[Id]):
         return self._slot_of.get(row_id, -1)
 
     def slots(self) -> Slots:
-        """Slots of all rows, in no particular order."""
-        return np.fromiter(self._slot_of.values(), np.int32, len(self._slot_of))
+        """Slots of all rows, in no particular order; not to be written to."""
+        if self._all_slots is None:
+            self._all_slots = np.fromiter(self._slot_of.values(), np.int32, len(self._slot_of))
+            self._all_slots.flags.writeable = False
+        return self._all_slots
 
     def all_ids(self) -> Iterable[Id]:
         """Ids of all rows."""
@@ -226,6 +286,29 @@ class Table(Generic[Id]):
     def words(self, name: str) -> Words:
         """The words of a STATE column."""
         return self._words[name]
+
+    def coded(self, name: str) -> Coded:
+        """The texts of a column of which there are few, as numbers; not to be written to."""
+        coded = self._coded[name]
+        if len(coded.texts) > _STALE_TEXTS * len(self) + 1000:
+            coded.forget_unused()
+        return coded
+
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Something that was made of the table and goes with it; made when it is first asked for."""
+        found = self._kept.get(name)
+        if found is None:
+            found = self._kept[name] = make()
+        return found
+
+    def texts_since(self, name: str) -> list[Slots] | None:
+        """Which slots have another text in a column than when this was last asked; None the first time.
+
+        For whoever keeps something that was made of all texts of it: only one may ask.
+        """
+        found = self._noted.get(name)
+        self._noted[name] = []
+        return found
 
     @property
     def serials(self) -> npt.NDArray[np.int64]:
@@ -274,21 +357,36 @@ class Table(Generic[Id]):
             rows: As many tuples in the order of the columns.
             gone: Ids of rows to take out; unknown ones are passed over, and so are those in ``ids``.
         """
-        self._settle()
         if len(set(ids)) != len(ids):
             last = dict(zip(ids, rows, strict=True))
             ids, rows = list(last), list(last.values())
+        return self.apply_columns(ids, list(zip(*rows, strict=True)), gone)
+
+    def apply_columns(
+        self, ids: Sequence[Id], values: Sequence[Sequence[Any]], gone: Iterable[Id] = ()
+    ) -> Change[Id]:
+        """Puts rows in as ``apply`` does, given by column.
+
+        Args:
+            ids: Of the rows, each once.
+            values: For each of the table's columns, in their order, as many values; empty without rows.
+            gone: Ids of rows to take out.
+        """
+        self._settle()
         slots, new = self._places(ids)
         masks = np.zeros(len(ids), np.uint32)
-        if rows:
-            for column, values in zip(self.columns.values(), zip(*rows, strict=True), strict=True):
-                self._put(column, slots, values, masks)
+        if len(ids):
+            places = slots.tolist()
+            for column, some in zip(self.columns.values(), values, strict=True):
+                self._put(column, slots, places, some, masks)
         coming = set(ids) if gone else set()
         removed_ids = tuple(
             dict.fromkeys(row_id for row_id in gone if row_id in self._slot_of and row_id not in coming)
         )
         removed = np.array([self._slot_of.pop(row_id) for row_id in removed_ids], np.int32)
         self._leaving += removed.tolist()
+        if len(removed) or new.any():
+            self._all_slots = None
         old = ~new & (masks != 0)
         change: Change[Id] = Change(slots[new], removed, removed_ids, slots[old], masks[old])
         self.version += bool(change)
@@ -322,7 +420,7 @@ class Table(Generic[Id]):
 
     def _places(self, ids: Sequence[Id]) -> tuple[Slots, npt.NDArray[np.bool_]]:
         """Slots for these ids, and which of them are new."""
-        slots = np.fromiter((self._slot_of.get(row_id, -1) for row_id in ids), np.int32, len(ids))
+        slots = np.fromiter(map(self._slot_of.get, ids, repeat(-1)), np.int32, len(ids))
         new = slots < 0
         count = int(new.sum())
         if count:
@@ -353,12 +451,20 @@ class Table(Generic[Id]):
         self._serial = serial
         for values in self._lists.values():
             values += [None] * (self._capacity - old)
+        for coded in self._coded.values():
+            coded.fit(self._capacity)
         self.ids += [None] * (self._capacity - old)
         # The last of the list is taken first: slots fill up from the lowest.
         self._free += range(self._capacity - 1, old - 1, -1)
 
-    def _put(self, column: Column, slots: Slots, values: Sequence[Any], masks: Masks) -> None:
-        """Puts a column's values in, and marks where they differ from what was there."""
+    def _put(
+        self, column: Column, slots: Slots, places: list[int], values: Sequence[Any], masks: Masks
+    ) -> None:
+        """Puts a column's values in, and marks where they differ from what was there.
+
+        Everything that is done to each value is done by one call for all of them: ten thousand changed rows
+        are a quarter of a million values.
+        """
         bit = np.uint32(self._bit_of[column.name])
         if column.kind in _DTYPES:
             new = self._numbers_of(column, values)
@@ -371,26 +477,39 @@ class Table(Generic[Id]):
             masks[differs] |= bit
             return
         have = self._lists[column.name]
-        share: Callable[[Any], Any] | None = sys.intern if column.few else None
-        for place, (slot, value) in enumerate(zip(slots.tolist(), values, strict=True)):
-            if have[slot] != value:
-                have[slot] = share(value) if share is not None else value
-                masks[place] |= bit
+        differs = np.fromiter(map(ne, map(have.__getitem__, places), values), np.bool_, len(values))
+        others = np.flatnonzero(differs)
+        if not len(others):
+            return
+        masks[others] |= bit
+        coded = self._coded.get(column.name)
+        for place in others.tolist():
+            slot, value = places[place], values[place]
+            if coded is not None:
+                value = sys.intern(value)
+                coded.codes[slot] = coded.code(value)
+            have[slot] = value
+        if (noted := self._noted.get(column.name)) is not None:
+            noted.append(slots[others])
 
     def _numbers_of(self, column: Column, values: Sequence[Any]) -> Numbers:
+        count = len(values)
         if column.kind is Kind.STATE:
-            code = self._words[column.name].code
-            return np.array([code(value) for value in values], np.uint8)
-        if column.kind is Kind.INT:
-            try:
-                return np.array([MISSING if value is None else value for value in values], np.int64)
-            except OverflowError:
-                # Nonsense of a broken sender, but no reason to show nothing at all.
-                return np.array(
-                    [
-                        MISSING if value is None else max(-_INT_MOST, min(_INT_MOST, value))
-                        for value in values
-                    ],
-                    np.int64,
-                )
-        return np.array(values, _DTYPES[column.kind])
+            return np.fromiter(self._words[column.name].codes(values), np.uint8, count)
+        try:
+            return np.fromiter(values, _DTYPES[column.kind], count)
+        except TypeError:
+            pass  # some have no value
+        except OverflowError:
+            values = _sane(values)
+        if column.kind is not Kind.INT:
+            return np.array(values, _DTYPES[column.kind])
+        try:
+            return np.array([MISSING if value is None else value for value in values], np.int64)
+        except OverflowError:
+            return np.array([MISSING if value is None else value for value in _sane(values)], np.int64)
+
+
+def _sane(values: Sequence[int | None]) -> list[int | None]:
+    """Whole numbers that an array holds, of nonsense of a broken sender: no reason to show nothing at all."""
+    return [None if value is None else max(-_INT_MOST, min(_INT_MOST, value)) for value in values]

@@ -70,6 +70,8 @@ def inverse_of(act: Act, before: str = "") -> Act | None:
         act: The action.  Of ``skip`` the target names frames, since a retry of a whole job or step means its
             failed ones.
         before: What was there before: for ``priority`` the priority, for ``pause`` and ``resume`` the state,
+            for ``next`` and ``last`` what the ranks, or the frames that went first and last, were as ``set``
+            takes them, for ``requeue`` the address of the frames that ran,
             for ``skip`` the word of the frames' state, for ``node-drain``, ``-disable`` and ``-enable`` the
             word ``enabled``, ``drained`` or ``disabled``, for ``set`` and ``node-set`` what the same fields
             had, in the form of the action's value.
@@ -81,6 +83,12 @@ def inverse_of(act: Act, before: str = "") -> Act | None:
             return Act("pause", act.target) if before in ("", "paused") else None
         case "priority":
             return Act("priority", act.target, before) if before and before != act.value else None
+        case "next" | "last":
+            # Of frames it is their step that says which go first.
+            return Act("set", "/".join(act.target.split("/")[:2]), before) if before else None
+        case "requeue":
+            # What they did is lost; but nothing else of their step shall come before them.
+            return Act("next", before) if before else None
         case "skip":
             # Of a failed frame only the state would come back, not the failure.
             return Act("retry", act.target) if before in ("queued", "blocked") else None

@@ -111,13 +111,38 @@ def _units_of(message: ColumnsMsg) -> Units:
     return units
 
 
-def _columns_of(message: ColumnsMsg) -> list[npt.NDArray[Any]]:
-    size = message.count * _UNIT_BYTES
+class UnpackedColumns(ColumnsMsg, frozen=True, tag="columns"):
+    """Figures whose data was unpacked already, by whoever had the time."""
+
+
+def unpacked(message: ColumnsMsg) -> ColumnsMsg:
+    """The same figures with their data unpacked, in any thread; as they came when that cannot be done.
+
+    Of a million frames it takes a quarter of a second: too long for the window's thread.
+    """
+    if not 0 <= message.count <= MOST_UNITS:
+        return message
+    try:
+        data = _data_of(message)
+    except PeerError:
+        return message  # whoever takes it finds out, and says so
+    fields = {name: getattr(message, name) for name in ColumnsMsg.__struct_fields__}
+    return UnpackedColumns(**(fields | {"data": data}))
+
+
+def _data_of(message: ColumnsMsg) -> bytes:
+    if isinstance(message, UnpackedColumns):
+        return message.data
     unpacker = zlib.decompressobj()
     try:
-        data = unpacker.decompress(message.data, size + 1) if message.data else b""
+        return unpacker.decompress(message.data, message.count * _UNIT_BYTES + 1) if message.data else b""
     except zlib.error as error:
         raise PeerError(f"figures of frames do not unpack: {error}") from error
+
+
+def _columns_of(message: ColumnsMsg) -> list[npt.NDArray[Any]]:
+    size = message.count * _UNIT_BYTES
+    data = _data_of(message)
     if len(data) != size:
         raise PeerError(f"figures of {message.count} frames take {size} bytes, not {len(data)}")
     columns = []

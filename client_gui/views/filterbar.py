@@ -194,24 +194,29 @@ class FilterBar(QWidget):
         _ink(self._wrong, self._theme, token)
 
     def _mirror(self) -> None:
-        """One chip for each part of the filter."""
-        for chip in self._part_chips:
+        """One chip for each part of the filter.
+
+        With most keys that are typed only what one of them says is another: a chip that comes or goes has the
+        whole window laid out anew.
+        """
+        # A filter that is a saved view needs no further chips: its own is marked.
+        parts = self.query.chips() if self._active_view() is None else ()
+        for chip in self._part_chips[len(parts) :]:
             self._flow.removeWidget(chip)
             chip.hide()
             chip.deleteLater()
-        self._part_chips = []
-        chips = self.query.chips()
-        # A filter that is a saved view needs no further chips: its own is marked.
-        if self._active_view() is None:
-            for place, part in enumerate(chips):
+        del self._part_chips[len(parts) :]
+        for place, part in enumerate(parts):
+            if place == len(self._part_chips):
                 chip = Chip(part.text, self._theme, self._rows, crossed=True)
-                chip.setToolTip(f"{part.words}; Delete takes it away")
-                chip.setAccessibleName(f"filter {part.words}")
                 chip.removed.connect(lambda place=place: self._without(place))
                 chip.clicked.connect(lambda _=False, place=place: self._edit_part(place))
-                self._flow.addWidget(chip)
-                chip.show()
+                self._flow.addWidget(chip)  # which shows it, as soon as the list is drawn
                 self._part_chips.append(chip)
+            chip = self._part_chips[place]
+            chip.setText(part.text)
+            chip.setToolTip(f"{part.words}; Delete takes it away")
+            chip.setAccessibleName(f"filter {part.words}")
         self._rows.updateGeometry()
 
     def _without(self, place: int) -> None:

@@ -7,7 +7,7 @@ all lists do (``listing``).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from PySide6.QtWidgets import QWidget
@@ -20,8 +20,11 @@ from client_gui.models.marks import marks_shown
 from client_gui.settings import Setting
 from client_gui.store.farmstore import FarmChange
 from client_gui.store.filter import JOB_FACETS, JOB_SOURCES, Sources
+from client_gui.store.groups import Grouping
+from client_gui.store.jobgroups import TITLES, job_grouping
 from client_gui.store.table import MISSING, Change, Table
-from client_gui.views.listing import ListView
+from client_gui.views.groupby import NONE, GroupBy
+from client_gui.views.listing import OF_LISTS, ListView
 from client_gui.views.savedviews import JOB_VIEWS, SavedView
 from farm.model.query import JOBS, Query, Vocabulary
 from farm.model.roles import Role
@@ -31,10 +34,16 @@ from farm.sdk.words import plural, price_text
 FILTER: Final[Setting[str]] = Setting("jobs/filter", "")
 #: Whether anybody has ever chosen a filter here: artists begin with their own jobs.
 CHOSEN: Final[Setting[bool]] = Setting("jobs/filter-chosen", False)
+#: Actions that put jobs in groups.
+OF_GROUPS: Final = (*(f"group-{by}" for by in (NONE, *TITLES)), "group-close", "group-open")
 
 
 class JobsView(ListView):
-    """The list of jobs."""
+    """The list of jobs.
+
+    Attributes:
+        group_by: Says and lets choose what jobs are grouped by.
+    """
 
     name: ClassVar[str] = "jobs"
     title: ClassVar[str] = "Jobs"
@@ -44,11 +53,16 @@ class JobsView(ListView):
     facet_columns: ClassVar[Mapping[str, str]] = JOB_FACETS
     given_views: ClassVar[tuple[SavedView, ...]] = JOB_VIEWS
     likely: ClassVar[tuple[str, ...]] = ("retry", "pause-toggle", "priority", "why")
+    does: ClassVar[tuple[str, ...]] = (*OF_LISTS, *OF_GROUPS)
 
     def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
         super().__init__(desk, parent)
         if not self.model.sort_by:
             self.model.set_sort((("submitted", True),))
+        self.group_by = GroupBy(
+            self.model, TITLES, self._grouping, desk.settings, self.name, desk.theme, self
+        )
+        self.bar.extra.insertWidget(0, self.group_by)
         kept = desk.settings.get(FILTER)
         if not desk.settings.get(CHOSEN) and desk.client.role is Role.ARTIST:
             kept = "mine"
@@ -89,6 +103,28 @@ class JobsView(ListView):
         """Follows the list of jobs."""
         self.desk.client.look(self.looker, jobs=True)
 
+    def _grouping(self, by: str) -> Grouping | None:
+        return job_grouping(by, lambda: self.model.reading.zone)
+
+    def kept(self) -> dict[str, Any]:
+        """Also what jobs are grouped by."""
+        return {**super().kept(), "group": self.group_by.by}
+
+    def _view_chosen(self, view: SavedView) -> None:
+        super()._view_chosen(view)
+        if isinstance(by := view.columns.get("group"), str):
+            self.group_by.set_by(by)
+
+    def do(self, action: str) -> bool:
+        """Also puts jobs in groups, and closes and opens these."""
+        if action in ("group-close", "group-open"):
+            self.group_by.close_all(action == "group-close")
+        elif action in OF_GROUPS:
+            self.group_by.set_by(action.removeprefix("group-"))
+        else:
+            return super().do(action)
+        return True
+
     def _keep_filter(self, query: Query) -> None:
         self.desk.settings.set(CHOSEN, True)
         self.desk.settings.set(FILTER, str(query))
@@ -123,6 +159,9 @@ class JobsView(ListView):
             self._select_made(job)
 
     def _select_made(self, job: int) -> None:
+        group = self.model.order.group_of(job)
+        if group is not None and group.name in self.model.closed:
+            self.model.fold([group], closed=False)
         if self.model.row_of(job) >= 0:
             self._awaited = 0
             self.table.go_to(job)
@@ -140,13 +179,14 @@ class JobsView(ListView):
         """How many jobs, how far they are, and what they cost."""
         table = self.rows()
         if not ids:
-            slots = self.model.order.view
+            order = self.model.order
+            slots = order.view if order.groups is None else order.listed
             if not len(slots):
                 return ""
             head = f"{plural_of(len(slots), 'job')}"
         else:
             slots = np.array([slot for one in ids if (slot := table.slot(one)) >= 0], np.int32)
-            head = f"{len(slots):,} selected"
+            head = f"{len(slots):,} selected{self._of_groups()}"
         sums = {
             name: int(table.numbers(name)[slots].sum()) for name in ("units", "done", "failed", "running")
         }
@@ -159,6 +199,16 @@ class JobsView(ListView):
             parts.append(f"{sums['failed']:,} failed")
         parts.append(price_text(cost))
         return "  ·  ".join(parts)
+
+    def _of_groups(self) -> str:
+        """Which groups are selected as a whole: ``, all of dune``."""
+        order, groups = self.model.order, self.model.selection.groups
+        rows = sorted(row for key in groups if (row := order.row_of(key)) >= 0)
+        if not rows:
+            return ""
+        if len(rows) > 1:
+            return f", all of {len(rows):,} groups"
+        return f", all of {self.model.heads.title(order.slot_at(rows[0]))}"
 
     def nothing_yet(self) -> tuple[str, str, str]:
         """No jobs: how to submit."""

@@ -19,18 +19,19 @@ from client_gui.actions.context import ActionContext
 from client_gui.actions.kinds import JUDGED_ALL
 from client_gui.desk import Desk
 from client_gui.models.column import Shown
-from client_gui.models.order_model import OrderModel
+from client_gui.models.grouped_model import GroupedModel
 from client_gui.models.readying import Readying
 from client_gui.store.farmstore import FarmChange, Link
 from client_gui.store.filter import Sources, TableFilter, facets
+from client_gui.store.groups import GroupKey
 from client_gui.store.table import Change, Table
 from client_gui.style.glyphs import icon
 from client_gui.views.base import View
 from client_gui.views.blank import Blank
 from client_gui.views.filterbar import FilterBar
+from client_gui.views.grouptable import GroupTable
 from client_gui.views.savedviews import SavedView, SavedViews
 from client_gui.views.selectionbar import SelectionBar
-from client_gui.views.table import FarmTable
 from farm.model.query import Context, Query, Vocabulary
 
 #: Actions of views that lists do.
@@ -74,6 +75,8 @@ class ListView(View):
     facet_columns: ClassVar[Mapping[str, str]]
     given_views: ClassVar[tuple[SavedView, ...]] = ()
     likely: ClassVar[tuple[str, ...]] = ()
+    #: Actions of views that it does.
+    does: ClassVar[tuple[str, ...]] = OF_LISTS
     #: Columns of texts that are worth getting ready for before anybody sorts by them.
     names: ClassVar[tuple[str, ...]] = ("name",)
 
@@ -82,14 +85,19 @@ class ListView(View):
         self._facets: dict[str, dict[str, int]] = {}
         self._facets_at_us = 0
         self._n_at_look: int | None = None
-        self.model: OrderModel[int] = OrderModel(
-            self.rows(), self.columns(), desk.client.now_us, self._pending, parent=self
+        self.model: GroupedModel[int] = GroupedModel(
+            self.rows(),
+            self.columns(),
+            desk.client.now_us,
+            self._pending,
+            parent=self,
+            waits=self._waits,
         )
         self.views = SavedViews(desk.settings, self.name, self.given_views)
         self.bar = FilterBar(
             self.vocabulary, self.sources, self.rows(), self.facets, self.views, desk.theme, self
         )
-        self.table = FarmTable(self.model, desk.theme, desk.settings, self.name, self)
+        self.table = GroupTable(self.model, desk.theme, desk.settings, self.name, self)
         self.table.setAccessibleName(f"table of {self.scope}")
         self.blank = Blank(desk.theme, self)
         self.blank.pressed.connect(self.blank_pressed)
@@ -126,10 +134,12 @@ class ListView(View):
         self.table.arrived.connect(self.arrived)
         self.table.opened.connect(self.opened)
         self.table.menu_wanted.connect(self._menu)
+        self.table.fold_wanted.connect(self._fold)
         self.model.held_back.connect(self.foot.hold)
         self.model.edited.connect(self._edited)
         actions.pending_changed.connect(self.model.promises_changed)
-        for action in OF_LISTS:
+        actions.later.changed.connect(self.foot.renew)
+        for action in self.does:
             actions.handle(action, partial(_do, weakref.ref(self), action), self)
         client.stood.connect(self._stood)
         client.welcomed.connect(self._welcomed)
@@ -264,36 +274,37 @@ class ListView(View):
         if view.columns:
             self.table.columns.apply(view.columns)
 
+    def kept(self) -> dict[str, Any]:
+        """What a saved view keeps besides the filter."""
+        return self.table.columns.kept()
+
     def save_view(self, name: str) -> None:
         """Keeps filter and columns as a view."""
-        self.views.save(SavedView(name, str(self.bar.query), self.table.columns.kept()))
+        self.views.save(SavedView(name, str(self.bar.query), self.kept()))
         self.bar.rebuild_views()
 
     def _to_rows(self) -> None:
         self.table.setFocus(Qt.FocusReason.OtherFocusReason)
         if not self.table.currentIndex().isValid() and len(self.model.order):
-            self.table.go_to(self.model.order.id_at(0))
+            self.table.go_to(self.model.order.key_at(0))
 
     # -- what is selected --
 
     def action_context(self) -> ActionContext:
-        """What is selected; else the current row."""
+        """What is selected, by itself or with its group; else the current row."""
         selection, order = self.model.selection, self.model.order
-        ids = selection.shown(order)
-        hidden = selection.hidden(order)
-        if hidden:
-            shown = set(ids)
-            ids += sorted(one for one in selection.ids if one not in shown)
-        if not ids and selection.current is not None and order.row_of(selection.current) >= 0:
-            ids = [selection.current]
-        return self.context_of(tuple(ids), hidden)
+        ids, current = selection.acting(order), selection.current
+        if not ids and current is not None and order.row_of(current) >= 0:
+            ids = order.ids_of(order.slots_of(current)) if isinstance(current, GroupKey) else [current]
+        return self.context_of(tuple(ids), selection.hidden(order))
 
     def judged_context(self) -> ActionContext:
         """What is asked whether actions are possible: of very many rows one of each kind."""
-        selection = self.model.selection
-        if len(selection) <= JUDGED_ALL:
+        selection, order = self.model.selection, self.model.order
+        if selection.count(order) <= JUDGED_ALL:
             return self.action_context()
-        return self.desk.actions.sample(self.context_of(tuple(selection.ids)))
+        ids = selection.acting(order) if selection.groups else selection.ids
+        return self.desk.actions.sample(self.context_of(tuple(ids)))
 
     @abstractmethod
     def context_of(self, ids: tuple[int, ...], hidden: int = 0) -> ActionContext:
@@ -301,7 +312,8 @@ class ListView(View):
 
     def follow_focus(self, row_id: int) -> bool:
         """Goes to a row that was chosen elsewhere, unless that would undo a selection of several."""
-        if not row_id or row_id == self.table.current_id() or len(self.model.selection) > 1:
+        selection = self.model.selection
+        if not row_id or row_id == self.table.current_id() or len(selection) > 1 or selection.groups:
             return False
         return self.model.row_of(row_id) >= 0 and self.table.go_to(row_id)
 
@@ -310,18 +322,23 @@ class ListView(View):
             self._foot_due.start(0 if self.table.hasFocus() else _FOOT_MS)
 
     def _renew_foot(self) -> None:
-        ids = sorted(self.model.selection.ids)
+        selection = self.model.selection
+        ids = selection.acting(self.model.order) if selection.groups else sorted(selection.ids)
         self.foot.say(self.totals(ids))
         self.foot.renew()
         self._say_shown()
 
     def _say_shown(self) -> None:
         order = self.model.order
-        hidden = self.model.selection.hidden(order) if self.bar.query else 0
-        self.bar.say_shown(len(order), len(self.rows()), hidden)
+        grouped = order.groups is not None
+        hidden = self.model.selection.hidden(order) if self.bar.query or grouped else 0
+        self.bar.say_shown(len(order.listed if grouped else order), len(self.rows()), hidden)
 
     def _pending(self, row_id: Hashable, field: str) -> str | None:
         return self.desk.actions.pending(self.scope, row_id, field)
+
+    def _waits(self, row_id: Hashable, field: str) -> bool:
+        return self.desk.actions.waits(self.scope, row_id, field)
 
     def _edited(self, column: Shown, row_id: int, value: str) -> None:
         self.desk.actions.run(column.edit, self.context_of((row_id,)), value)
@@ -329,6 +346,9 @@ class ListView(View):
     def _menu(self, at: QPoint) -> None:
         # The book tells ``hold_still`` and ``let_go`` when it opens and closes.
         self.desk.actions.menu(self.action_context(), self).popup(at)
+
+    def _fold(self, key: GroupKey | None, closed: bool) -> None:
+        self.model.fold(None if key is None else [key], closed=closed)
 
     def hold_still(self) -> None:
         """Rows keep their places from now on."""
@@ -407,12 +427,11 @@ class ListView(View):
             case "save-view":
                 self.bar.ask_name()
             case "select-all":
-                order = self.model.order
-                gone = (row for row in range(len(order)) if order.is_gone(row)) if order.frozen else ()
-                self.table.select_ids({*order.ids()} - {order.id_at(row) for row in gone})
+                self.model.selection.select_all(self.model.order)
+                self.table.show_selection()
             case "select-invert":
                 self.model.selection.invert(self.model.order)
-                self.table.select_ids(self.model.selection.ids)
+                self.table.show_selection()
             case "select-none":
                 self.table.select_ids(())
             case _:

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from PySide6.QtCore import (
     QEvent,
     QItemSelection,
@@ -40,6 +41,7 @@ from client_gui.delegates.cells import CellDelegate
 from client_gui.delegates.rows import paint_rows
 from client_gui.models.order_model import OrderModel
 from client_gui.settings import Settings
+from client_gui.store.groups import GroupKey
 from client_gui.store.moves import StepKind
 from client_gui.store.order import Update
 from client_gui.store.selection import ScrollAnchor
@@ -74,6 +76,7 @@ class FarmTable(QTableView):
         rows: The model.
         cells: Paints the cells.
         columns: What is done to its columns.
+        command: What the last click or key did to Qt's selection.
     """
 
     #: What is selected changed, by somebody or because something is gone.
@@ -101,6 +104,7 @@ class FarmTable(QTableView):
         #: While an update is shown: what Qt does to its selection is nobody's wish.
         self._following = False
         self._scrolling = False
+        self.command = _FLAG.NoUpdate
         self._hovered = QPersistentModelIndex()
         self._rest = QTimer(self)
         self._rest.setSingleShot(True)
@@ -183,7 +187,12 @@ class FarmTable(QTableView):
     def select_ids(self, ids: Iterable[Any]) -> None:
         """Selects just these."""
         self.rows.selection.select(ids)
+        self.show_selection()
+
+    def show_selection(self) -> None:
+        """Shows what the model has selected, after somebody chose it otherwise than here."""
         self._put_back()
+        self.viewport().update()
         self.selected.emit()
 
     def go_to(self, row_id: Any) -> bool:
@@ -212,8 +221,11 @@ class FarmTable(QTableView):
         command = super().selectionCommand(index, event)
         if command & _FLAG.Clear and event is not None and not self._following:
             selection, order = self.rows.selection, self.rows.order
-            if selection.hidden(order):
-                selection.select(selection.shown(order))
+            if selection.hidden(order) or any(order.row_of(one) < 0 for one in selection.groups):
+                shown = [one for one in selection.groups if order.row_of(one) >= 0]
+                selection.select(selection.shown(order), shown)
+        if event is not None:
+            self.command = command
         return command
 
     def _chosen(self, came: QItemSelection, went: QItemSelection) -> None:
@@ -221,8 +233,8 @@ class FarmTable(QTableView):
             return
         order = self.rows.order
         ids = set(self.rows.selection.ids)
-        ids -= {order.id_at(row) for row in _rows_in(went)}
-        ids |= {order.id_at(row) for row in _rows_in(came) if not self.rows.is_gone(row)}
+        ids -= {order.id_at(row) for row in rows_in(went)}
+        ids |= {order.id_at(row) for row in rows_in(came) if not self.rows.is_gone(row)}
         self.rows.selection.select(ids)
         self.selected.emit()
 
@@ -231,12 +243,13 @@ class FarmTable(QTableView):
             return
         if self.rows.is_gone(current.row()):
             return
-        self.rows.selection.move_current(self.rows.order.id_at(current.row()))
+        self.rows.selection.move_current(self.rows.order.key_at(current.row()))
         if current.row() != before.row() or not before.isValid():
             self._rest.start()
 
     def _rested(self) -> None:
-        if (current := self.rows.selection.current) is not None:
+        current = self.rows.selection.current
+        if current is not None and not isinstance(current, GroupKey):
             self.arrived.emit(current)
 
     def arrive(self) -> None:
@@ -276,13 +289,30 @@ class FarmTable(QTableView):
 
     def _put_back(self) -> None:
         """Makes what Qt has selected what is selected, and the current row the current one."""
+        self.put_selection_back()
+        was, self._following = self._following, True
+        model, order, selection = self.rows, self.rows.order, self.rows.selection
+        row = -1 if selection.current is None else order.row_of(selection.current)
+        now = self.currentIndex()
+        if row >= 0 and now.row() != row:
+            column = now.column() if now.isValid() else self.columns.first()
+            self.selectionModel().setCurrentIndex(model.index(row, column), _FLAG.NoUpdate)
+        self._following = was
+
+    def selected_rows(self) -> npt.NDArray[np.bool_]:
+        """By row, whether Qt has it selected."""
+        have = np.zeros(len(self.rows.order), np.bool_)
+        for part in _parts(self.selectionModel().selection()):
+            have[part.top() : part.bottom() + 1] = True
+        return have
+
+    def put_selection_back(self) -> None:
+        """Makes what Qt has selected what is selected."""
         was, self._following = self._following, True
         model, order, selection = self.rows, self.rows.order, self.rows.selection
         wanted = np.zeros(len(order), np.bool_)
-        wanted[order.rows_of(selection.ids)] = True
-        have = np.zeros(len(order), np.bool_)
-        for part in _parts(self.selectionModel().selection()):
-            have[part.top() : part.bottom() + 1] = True
+        wanted[selection.rows(order)] = True
+        have = self.selected_rows()
         if not np.array_equal(wanted, have):
             found = QItemSelection()
             edges = np.flatnonzero(np.diff(np.concatenate([[0], wanted.astype(np.int8), [0]])))
@@ -290,11 +320,6 @@ class FarmTable(QTableView):
             for first, after in edges.reshape(-1, 2).tolist():
                 found.select(model.index(first, 0), model.index(after - 1, last))
             self.selectionModel().select(found, _FLAG.ClearAndSelect)
-        row = -1 if selection.current is None else order.row_of(selection.current)
-        now = self.currentIndex()
-        if row >= 0 and now.row() != row:
-            column = now.column() if now.isValid() else self.columns.first()
-            self.selectionModel().setCurrentIndex(model.index(row, column), _FLAG.NoUpdate)
         self._following = was
 
     # -- the place --
@@ -440,7 +465,7 @@ def _parts(selection: QItemSelection) -> list[QItemSelectionRange]:
     return [selection.at(place) for place in range(selection.size())]
 
 
-def _rows_in(selection: QItemSelection) -> list[int]:
+def rows_in(selection: QItemSelection) -> list[int]:
     """Rows of a selection, each once."""
     found: dict[int, None] = {}
     for part in _parts(selection):

@@ -63,6 +63,30 @@ def plain(text: str = "") -> QLabel:
     return label
 
 
+class Steady(QLabel):
+    """A label with figures that change all the time: it asks for room only when it has too little.
+
+    Any other label has the whole window laid out anew with each text, all docks of it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setTextFormat(Qt.TextFormat.PlainText)
+
+    def setText(self, text: str) -> None:  # noqa: N802
+        """Says something."""
+        if text != self.text():
+            need, has = self.fontMetrics().horizontalAdvance(text) + 2, self.minimumWidth()
+            if not has // 2 <= need <= has:
+                self.setFixedWidth(need)
+            super().setText(text)
+
+    def fit(self) -> None:
+        """Takes as much room as its text needs in the font it has."""
+        metrics = self.fontMetrics()
+        self.setFixedSize(metrics.horizontalAdvance(self.text()) + 2, metrics.height() + 2)
+
+
 class FindBar(QWidget):
     """What to look for."""
 
@@ -75,6 +99,8 @@ class FindBar(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        #: What the label of the hits says, and whether that is bad news.
+        self._said = ("", False)
         self.setAccessibleName("Find in the log")
         box = QHBoxLayout(self)
         box.setContentsMargins(theme.em(0.4), theme.em(0.15), theme.em(0.4), theme.em(0.15))
@@ -106,6 +132,9 @@ class FindBar(QWidget):
 
     def say(self, text: str, *, bad: bool = False) -> None:
         """Says how many hits there are, or why none."""
+        if (text, bad) == self._said:
+            return  # a label that is told anything has the window laid out anew
+        self._said = (text, bad)
         self.count.setText(text)
         self.count.setToolTip(text)
         paint_words(self._theme, self.count, "bad" if bad else "dim")
@@ -114,6 +143,7 @@ class FindBar(QWidget):
         """Takes glyphs anew."""
         for button in (self.before, self.after, self.hide_button):
             redraw(self._theme, button)
+        paint_words(self._theme, self.count, "bad" if self._said[1] else "dim")
 
     def _changed(self) -> None:
         self.wanted.emit(self.edit.text(), self.regex.isChecked(), self.case.isChecked())

@@ -5,6 +5,8 @@ What belongs here: what is asked of the farm when, what is kept where.  What may
 Opening takes one piece: the end, or the beginning.  A log up to ``ALL_BYTES`` is then fetched whole in the
 background; of a longer one only what is looked at, unless somebody wants it all.  Bytes go into a temporary
 file in a worker, which also finds the rows; the window's thread holds only offsets and the rows it shows.
+What comes is told a few times a second, however many pieces it is: each time the window shows its figures
+anew.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ AT_ONCE: Final = 6
 #: How often a log that is being written is asked for more; and one without an end though its attempt ended.
 POLL_MS: Final = 1000
 SLOW_POLL_MS: Final = 10_000
+#: After somebody was told of what came, what comes next waits for so long, unless nothing more is on its way.
+TELL_MS: Final = 80
 #: Rows kept ready to be painted, in characters.
 READY_CHARS: Final = 4 << 20
 
@@ -84,6 +88,9 @@ class LogDocument(QObject):
         self._spool: Spool | None = None
         self._asked: dict[int, tuple[int, int]] = {}
         self._taking: list[tuple[int, int]] = []
+        #: What is in the spool and not in the map yet: bytes that were asked for, and what was found in them.
+        self._come: list[tuple[tuple[int, int], Piece]] = []
+        self._untold = False
         self._whole = False
         self._on = False
         self._closed = False
@@ -93,6 +100,10 @@ class LogDocument(QObject):
         self._poll = QTimer(self)
         self._poll.setSingleShot(True)
         self._poll.timeout.connect(self._ask_more)
+        self._told = QTimer(self)
+        self._told.setSingleShot(True)
+        self._told.setInterval(TELL_MS)
+        self._told.timeout.connect(self._tell_again)
         client.stood.connect(self._connection)
 
     # -- reading --
@@ -136,7 +147,7 @@ class LogDocument(QObject):
     @property
     def fetching(self) -> bool:
         """Whether something is on its way."""
-        return bool(self._asked or self._taking)
+        return bool(self._asked or self._taking or self._come)
 
     @property
     def whole_wanted(self) -> bool:
@@ -182,6 +193,8 @@ class LogDocument(QObject):
         """Ends it and removes what was spooled."""
         self.pause()
         self._closed = True
+        self._told.stop()
+        self._come.clear()
         self._lane.clear()
         self._reader.clear()
         if self._spool is not None:
@@ -192,9 +205,12 @@ class LogDocument(QObject):
 
     def _fetch(self, start: int, end: int) -> None:
         """Fetches some bytes, unless they are on their way."""
-        busy = [*self._asked.values(), *self._taking]
-        if start < end and not any(a <= start < b for a, b in busy):
+        if start < end and not any(a <= start < b for a, b in self._busy()):
             self._ask(start, end - start)
+
+    def _busy(self) -> list[tuple[int, int]]:
+        """What is on its way."""
+        return [*self._asked.values(), *self._taking, *(span for span, _ in self._come)]
 
     def _fetch_gap(self, gap: Gap, from_end: bool) -> None:
         """Fetches the side of a gap that is looked at."""
@@ -212,7 +228,7 @@ class LogDocument(QObject):
         if not self._on:
             return
         if self.whole_wanted:
-            busy = [*self._asked.values(), *self._taking]
+            busy = self._busy()
             for gap in self.map.gaps():
                 at = gap.start
                 while at < gap.end and len(self._asked) < AT_ONCE and len(self._taking) < AT_ONCE:
@@ -253,7 +269,9 @@ class LogDocument(QObject):
             self.ended = page.ended
             if page.size != self.map.size:
                 self.map.grow(page.size)
-                self.grew.emit()
+                self._untold = True
+                if not page.data:
+                    self._tell_soon()
         if page.data and not self.shrunk:
             span = (page.offset, page.offset + len(page.data))
             self._taking.append(span)
@@ -290,9 +308,28 @@ class LogDocument(QObject):
     def _taken(self, span: tuple[int, int], piece: Piece | None) -> None:
         self._taking.remove(span)
         if piece is not None:
-            self.map.add(piece)
-            self.grew.emit()
+            self._come.append((span, piece))
+            self._untold = True
+        self._tell_soon()
         self._go_on()
+
+    def _tell_soon(self) -> None:
+        """Tells of what came: at once when nothing was told lately or nothing more is on its way."""
+        if self._untold and (not self._told.isActive() or not (self._asked or self._taking)):
+            self._tell()
+
+    def _tell(self) -> None:
+        """Puts what came into the map, all of it, and tells."""
+        come, self._come, self._untold = self._come, [], False
+        for _, piece in come:
+            self.map.add(piece)
+        self._told.start()
+        self.grew.emit()
+
+    def _tell_again(self) -> None:
+        if self._untold:
+            self._tell()
+            self._go_on()
 
     def _untaken(self, span: tuple[int, int], error: OvercrankError) -> None:
         self._taking.remove(span)

@@ -5,10 +5,11 @@ What belongs here: these words.  What may not: rows, and what is fetched.
 
 from __future__ import annotations
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from client_gui.style.theme import Theme
-from client_gui.views.log_parts.bars import paint_words, plain
+from client_gui.views.log_parts.bars import Steady, paint_words
 from client_gui.views.log_parts.comparing import Comparing
 from client_gui.views.log_parts.document import LogDocument
 from farm.sdk.words import plural, size_text
@@ -31,8 +32,9 @@ class LogFoot(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self.place = plain()
-        self.amount = plain()
+        self.place = Steady()
+        self.amount = Steady()
+        self.amount.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         self.load = QPushButton("Load all")
         self.load.setFlat(True)
         box = QHBoxLayout(self)
@@ -48,6 +50,7 @@ class LogFoot(QWidget):
         for label in (self.place, self.amount):
             paint_words(self._theme, label, "dim")
             label.setFont(self._theme.font(small=True))
+            label.fit()
         self.load.setFont(self._theme.font(small=True))
 
     def clear(self) -> None:

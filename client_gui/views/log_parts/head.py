@@ -25,6 +25,7 @@ class LogHead(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        self._said: tuple[int, int, bool] | None = None
         self.tabs = AttemptTabs(theme)
         self.errors = tool(theme, "up", "Previous error", keys="Shift+F8")
         self.next_error = tool(theme, "down", "Next error", text="0", keys="F8")
@@ -50,6 +51,9 @@ class LogHead(QWidget):
 
     def say_errors(self, errors: int, warnings: int, *, comparing: bool) -> None:
         """Says how many errors there are, else warnings; while comparing, that it goes to differences."""
+        if self._said == (errors, warnings, comparing):
+            return  # buttons that are told anything have the whole window laid out anew
+        self._said = (errors, warnings, comparing)
         count = errors if errors or not warnings else warnings
         word = "difference" if comparing else "error" if errors or not warnings else "warning"
         self.next_error.setText("" if comparing else f"{count:,}")
@@ -65,4 +69,7 @@ class LogHead(QWidget):
         """Takes colours and sizes from the theme anew."""
         for button in self._buttons():
             redraw(self._theme, button)
+        said, self._said = self._said, None
+        if said is not None:
+            self.say_errors(said[0], said[1], comparing=said[2])
         self.tabs.restyle()

@@ -74,6 +74,7 @@ class LinePane(QAbstractScrollArea):
         self._hit_length = 0
         self._widest = 0
         self._quiet = False
+        self._shown: tuple[object, ...] = ()
         self._dragging = False
         self._wheel = 0
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -108,8 +109,23 @@ class LinePane(QAbstractScrollArea):
         else:
             self._put(self.rows.row_of(self._top))
         self._want()
-        self.viewport().update()
+        shown = self._looks()
+        if shown != self._shown or self.wrap:
+            # Of a log that is being fetched more comes ten times a second, mostly far from what is looked at.
+            self._shown = shown
+            self.viewport().update()
         self.seen.emit()
+
+    def _looks(self) -> tuple[object, ...]:
+        """What the visible rows look like depends on, besides what repaints them itself; rows not broken."""
+        rows = self.rows
+        if rows is None or not rows.count:
+            return ()
+        first, last = self.top, min(self.top + self.visible_rows() + 1, rows.count - 1)
+        edges = [(rows.key(row), rows.number(row), rows.note(row)) for row in (first, last)]
+        # The last row of all may go on; one before something that is missing ends where that begins.
+        end = rows.key(last + 1) if last + 1 < rows.count else object()
+        return rows, first, last, rows.digits(), end, *edges
 
     def ready(self) -> None:
         """Rows that were missing are ready."""

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from client_gui.store.logindex import Gap, LogMap
-from client_gui.store.logscan import Intake, Scanner
-from client_gui.store.logtext import COMMAND, LONGEST, Level, level_of, line_of, shown, stamp_length
+from client_gui.store.logscan import GRAMS, Intake, Scanner
+from client_gui.store.logtext import COMMAND, KEYWORDS, LONGEST, Level, level_of, line_of, shown, stamp_length
 from node_agent.logs import LogSpool
 
 LINES = st.lists(
@@ -282,3 +282,40 @@ def test_the_command_of_a_log_is_what_the_agent_writes(tmp_path: Path) -> None:
     assert first.startswith(COMMAND)
     assert level_of(first) is Level.NONE
     assert level_of(second) is Level.ERROR
+
+
+def test_three_bytes_are_looked_for_of_every_keyword() -> None:
+    assert set(GRAMS) == set(KEYWORDS)
+    assert all(len(part) == 3 and part in word for word, part in GRAMS.items())
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(word.decode() for word in KEYWORDS),
+                "ERROR",
+                "Warning:",
+                "INFO",
+                "Mem:",
+                "0 errors",
+                "\n",
+                "\n",
+                "x" * 70,
+            ]
+        ),
+        max_size=60,
+    ),
+    st.booleans(),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_row_that_is_bad_is_passed_over(words: list[str], large: bool) -> None:
+    text = " ".join(words).encode() + b"\n"
+    text = text.upper() if large else text
+    found = whole(text)
+    expected = []
+    for row in range(found.rows):
+        start, end = found.span(row)
+        if level_of(shown(text[start:end])[0]) is not Level.NONE:
+            expected.append(start)
+    assert found.marks().tolist() == expected

@@ -187,6 +187,7 @@ ELSEWHERE = {
     "node-update-stop",
 }  # fmt: skip
 BEFORE = {"priority": "1", "set": "1", "skip": "queued", "node-enable": "drained", "node-set": "1"}
+BEFORE |= {"next": '{"rank": "0"}', "last": '{"rank": "0"}', "requeue": "J1/beauty/4-5"}
 
 
 def test_every_action_that_changes_something_has_an_inverse_or_says_why_not() -> None:

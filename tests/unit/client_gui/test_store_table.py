@@ -164,3 +164,43 @@ def test_fifty_thousand_rows_and_twenty_thousand_changes() -> None:
         assert len(change.changed) == 500
     assert int((table.numbers("share")[table.slots()] == 0.9).sum()) == 20_000
     assert np.array_equal(np.sort(table.numbers("count")[table.slots()]), np.arange(count))
+
+
+@given(BATCHES)
+@settings(max_examples=60, deadline=None)
+def test_few_texts_stand_as_numbers_beside_the_texts(
+    batches: list[tuple[list[tuple[int, Row]], list[int], bool]],
+) -> None:
+    table: Table[int] = Table(COLUMNS)
+    for puts, gone, _ in batches:
+        table.apply([number for number, _ in puts], [values for _, values in puts], gone)
+        coded = table.coded("user")
+        slots = table.slots()
+        assert [coded.texts[code] for code in coded.codes[slots].tolist()] == [
+            table.values("user")[slot] for slot in slots.tolist()
+        ]
+
+
+def test_texts_that_no_row_has_any_more_are_forgotten() -> None:
+    table: Table[int] = Table(COLUMNS)
+    for number in range(1500):
+        table.apply([1, 2], [row(user=f"user {number}"), row(user="kim")])
+    coded = table.coded("user")
+    assert len(coded.texts) <= 4
+    assert [coded.texts[coded.codes[table.slot(number)]] for number in (1, 2)] == ["user 1499", "kim"]
+    table.apply([3], [row(user="new")])
+    assert coded.texts[table.coded("user").codes[table.slot(3)]] == "new"
+
+
+def test_slots_are_those_of_the_rows_there_are() -> None:
+    table: Table[int] = Table(COLUMNS)
+    assert table.slots().tolist() == []
+    table.apply([1, 2], [row(), row()])
+    before = table.slots()
+    assert sorted(before.tolist()) == sorted(table.slot(number) for number in (1, 2))
+    table.apply([1], [row(count=2)])
+    assert table.slots() is before, "no row came or went"
+    table.apply([3], [row()], [1])
+    assert sorted(table.slots().tolist()) == sorted(table.slot(number) for number in (2, 3))
+    with pytest.raises(ValueError, match="read-only"):
+        table.slots()[0] = 5

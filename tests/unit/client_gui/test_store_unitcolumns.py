@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from client_gui.store.unitcolumns import UnitColumns
+from client_gui.store.unitcolumns import UnitColumns, unpacked
 from farm.broker.unitledger import UnitLedger, indices
 from farm.model.errors import PeerError
 from farm.protocol.bulk import COLUMN_UNITS, ColumnsMsg
@@ -115,3 +115,17 @@ def test_what_contradicts_itself_is_refused_whole(change: dict[str, object]) -> 
 def test_nothing_new_is_nothing() -> None:
     columns = UnitColumns(3)
     assert columns.take(ColumnsMsg(1, 9, 3, 5, 0, 0)).tolist() == []
+
+
+def test_figures_unpacked_by_another_thread_are_the_same_ones() -> None:
+    plain, apart = UnitColumns(), UnitColumns()
+    assert plain.take(GOOD).tolist() == apart.take(unpacked(GOOD)).tolist()
+    for name in ("elapsed_s", "ram_mib", "attempts", "node", "cost_nano"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(apart, name))
+
+
+def test_figures_that_do_not_unpack_are_refused_by_whoever_takes_them() -> None:
+    fields = {name: getattr(GOOD, name) for name in ColumnsMsg.__struct_fields__}
+    for wrong in ({"data": b"no zlib"}, {"count": -1}, {"count": GOOD.count + 1}):
+        with pytest.raises(PeerError):
+            UnitColumns().take(unpacked(ColumnsMsg(**(fields | wrong))))
