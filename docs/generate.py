@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from client_gui.actions.keys import KEPT
-from client_gui.actions.records import RECORDS, Menu, where_text
+from client_gui.actions.records import LATER_FIELDS, RECORDS, Menu, where_text
 from farm.broker.metric_names import METRICS
 from farm.config.load import Option, options
 from farm.core import pace
@@ -364,8 +364,8 @@ def client_keys_page() -> str:
         "selected rows it is done to those it is possible for, and one notice says what became of all. What "
         "can be taken back is done at once and can be undone for a while (`Ctrl+Z`); the rest is asked about "
         "first.\n",
-        "An action that changes work or nodes has the name of the verb on the command line. Without a "
-        "connection such actions are disabled and say so: nothing is queued to be sent later.\n",
+        "An action that changes work or nodes has the name of the verb on the command line. What becomes of "
+        "it while the farm is away is said [below](#while-the-farm-is-away).\n",
     ]
     for menu in (Menu.WORK, Menu.LOOK, Menu.NODES, Menu.EDIT, Menu.VIEW, Menu.FILE, Menu.HELP):
         rows = [
@@ -381,7 +381,22 @@ def client_keys_page() -> str:
         ]
         heads = ("action", "keys", "works", "what it does", "verb")
         parts += [f"## {menu.value}\n", table(heads, rows)]
-    return "\n".join(parts)
+    return "\n".join([*parts, *_away()])
+
+
+def _away() -> list[str]:
+    """What becomes of actions while the farm is away."""
+    waits = [f"*{record.text}*" for record in RECORDS if record.later]
+    never = [(record.text, record.only_now) for record in RECORDS if record.only_now]
+    fields = " and ".join(f"`{name}`" for name in LATER_FIELDS)
+    return [
+        "## While the farm is away\n",
+        "These wait and are sent when it is back, since they say how something shall be, whatever happened "
+        f"meanwhile: {', '.join(waits)}. Of settings that is so for {fields} of a job; a priority that is "
+        "raised or lowered waits as the number it comes to.\n",
+        "All others are disabled, and say why:\n",
+        table(("action", "why it is not sent later"), never),
+    ]
 
 
 def _verb(action: str) -> str:

@@ -10,7 +10,7 @@ view or the shell can do (find, zoom, select all ...) they take with ``handle``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -23,19 +23,20 @@ from client_gui.actions.buttons import action_button
 from client_gui.actions.confirm import ConfirmSheet
 from client_gui.actions.context import ActionContext
 from client_gui.actions.doing import Doer
-from client_gui.actions.facts import Facts, JobFacts, facts_of, gather
+from client_gui.actions.facts import Facts, JobFacts
 from client_gui.actions.handlers import Handler, Handlers
+from client_gui.actions.judging import Judging, who_asks
 from client_gui.actions.keys import KeyMap
 from client_gui.actions.keysheet import KeySheet
-from client_gui.actions.kinds import sample
+from client_gui.actions.later import Later
 from client_gui.actions.looking import Looking
 from client_gui.actions.marks import Marks
 from client_gui.actions.menus import context_menu, fill_menu, label_of
 from client_gui.actions.palette import Palette, Source
 from client_gui.actions.plan import Plan, plan_steps
-from client_gui.actions.possible import UPDATING, Who, needs_value, why_not_here, why_not_one
+from client_gui.actions.possible import needs_value, why_not_one
 from client_gui.actions.prompts import FieldSheet, Given, PrioritySheet
-from client_gui.actions.records import BY_ID, Menu, Record, Value, works_on_rows
+from client_gui.actions.records import BY_ID, Menu, Record, Value
 from client_gui.actions.sheet import Sheet
 from client_gui.actions.shortcuts import Shortcuts
 from client_gui.actions.slices import Slices
@@ -72,6 +73,7 @@ class ActionBook(QObject):
         marks: Stars, bells and colours of jobs.
         keymap: Keys in force.
         doer: What is under way.
+        later: What waits until the farm is back.
     """
 
     #: What is shown as under way changed: pending cells (``pending``) are to be painted anew.
@@ -101,10 +103,19 @@ class ActionBook(QObject):
         self.marks: Marks = Marks(client, notices, settings, self) if shared is None else shared.marks
         self.keymap: KeyMap = KeyMap(settings.get(KEYS)) if shared is None else shared.keymap
         self.doer: Doer = Doer(client, notices, self) if shared is None else shared.doer
+        self.later: Later = (
+            Later(client, notices, settings, self.doer, partial(who_asks, client), self)
+            if shared is None
+            else shared.later
+        )
+        self._judging = Judging(client, self.later, lambda: self.offer is not None, self._nobody_does)
         self.looking = Looking(client, focus, notices, self.marks, self)
         self._own: dict[str, Callable[[ActionContext], object]] = self.looking.actions() | {
             "palette": lambda context: self.open_palette(),
             "shortcuts": lambda context: self.open_keys(),
+            "waiting": lambda context: focus.show("activity"),
+            "waiting-send": lambda context: self.later.send(),
+            "waiting-drop": lambda context: self.later.take_back_all(),
         }
         self._handlers = Handlers()
         self._sources: list[Source] = []
@@ -116,6 +127,7 @@ class ActionBook(QObject):
         client.moved.connect(self._moved)
         self.doer.pending_changed.connect(self.pending_changed)
         self.doer.offer_changed.connect(self.offer_changed)
+        self.later.changed.connect(self.pending_changed)
         settings.changed.connect(self._setting_changed)
 
     # -- may it be done --
@@ -129,42 +141,11 @@ class ActionBook(QObject):
 
         Of very many rows one of each kind is looked at.  What it says is of this moment: not to be kept.
         """
-        who = self._who()
-        facts: list[Facts] = []
-        rest = facts_of(self.client.store, sample(self.client.store, context, who))
-
-        def every() -> Iterator[Facts]:
-            yield from facts
-            for one in rest:
-                facts.append(one)
-                yield one
-
-        def why_not(action: str) -> str:
-            record = BY_ID.get(action)
-            if record is None:
-                return f"there is no action {action!r}"
-            reason = why_not_here(record, context, who)
-            if reason:
-                return reason
-            if action == "undo":
-                if not who.live:
-                    return "not connected"
-                return "" if self.offer is not None else "nothing can be taken back now"
-            if not works_on_rows(record):
-                return self._nobody_does(record)
-            first = ""
-            for one in every():
-                reason = why_not_one(record, one, who)
-                if not reason:
-                    return "" if record.changes else self._nobody_does(record)
-                first = first or reason
-            return first or "nothing is selected"
-
-        return why_not
+        return self._judging.judge(context)
 
     def sample(self, context: ActionContext) -> ActionContext:
         """Some of a selection that stand for all of it when it is asked what is possible."""
-        return sample(self.client.store, context, self._who())
+        return self._judging.sample(context)
 
     def possible(self, action: str, context: ActionContext) -> bool:
         """Whether an action is possible with what is selected."""
@@ -203,7 +184,7 @@ class ActionBook(QObject):
         elif record.changes:
             count = len(context.jobs) + len(context.units) + len(context.nodes)
             given = Given(value, before=dict(before or {}))
-            self._slices.do(gather(self.client.store, context), count, partial(self._gathered, record, given))
+            self._slices.do(self._judging.gather(context), count, partial(self._gathered, record, given))
         else:
             self._dispatch(record, context, value)
 
@@ -221,7 +202,13 @@ class ActionBook(QObject):
         self._handlers.add(action, do, owner)
 
     def take_back(self, number: int | None = None) -> None:
-        """Takes back what was done last, or what an undo of that number is about."""
+        """Takes back what was done last, or what an undo of that number is about.
+
+        While the farm is away that is what was asked last and waits for it.
+        """
+        if number is None and self.later.waits and (not self.client.live or self.offer is None):
+            self.later.take_back_last()
+            return
         if not self.client.live:
             self.notices.say("Undo: not connected", Level.WARNING)
             return
@@ -229,7 +216,7 @@ class ActionBook(QObject):
         if undo is None:
             self.notices.say("That cannot be taken back any more", Level.WARNING)
             return
-        steps = undo_steps(undo, self.client.store, self._who())
+        steps = undo_steps(undo, self.client.store, self._judging.who())
         self._slices.do(steps, len(undo.acts), self._undo_planned)
 
     @property
@@ -250,7 +237,14 @@ class ActionBook(QObject):
         Kinds are ``jobs``, ``steps``, ``nodes`` and ``units``; of these the row is ``("J12/beauty", 41)``.
         Fields are columns of the store's tables; whether a node takes work is shown as its ``state``.
         """
-        return self.doer.cells.shown(kind, row_id, field)
+        under_way = self.doer.cells.shown(kind, row_id, field)
+        return under_way if under_way is not None else self.later.waits.shown(kind, row_id, field)
+
+    def waits(self, kind: str, row_id: object, field: str) -> bool:
+        """Whether what a cell is about to become (``pending``) waits for the farm to be back."""
+        if not self.later.waits or self.doer.cells.shown(kind, row_id, field) is not None:
+            return False
+        return self.later.waits.shown(kind, row_id, field) is not None
 
     def unsure(self, kind: str, row_id: object, field: str) -> bool:
         """Whether what a cell is about to become got no answer, so that nobody knows yet."""
@@ -379,15 +373,6 @@ class ActionBook(QObject):
                 shortcuts.renew()
             self.keys_changed.emit()
 
-    def _who(self) -> Who:
-        client = self.client
-        nodes = client.store.nodes
-        updates = nodes.values("update")
-        updating = any(updates[slot] in UPDATING for slot in nodes.slots().tolist()) if len(nodes) else False
-        trouble = client.store.trouble or client.standing.trouble
-        software = client.welcome.software if client.welcome is not None else ""
-        return Who(client.role, client.user, client.live, trouble, software, updating)
-
     def _theme(self) -> Theme:
         if self.theme is None:
             self.theme = Theme("dark", self)
@@ -411,7 +396,7 @@ class ActionBook(QObject):
             self._sheet.close_with(False)
 
     def _ask_value(self, record: Record, facts: tuple[Facts, ...]) -> None:
-        who = self._who()
+        who = self._judging.who()
         able = [one for one in facts if not why_not_one(record, one, who)]
         host = self._host()
         if host is None:
@@ -424,7 +409,8 @@ class ActionBook(QObject):
             jobs = [one for one in able if isinstance(one, JobFacts)]
             self._open(PrioritySheet(host, self._theme(), jobs, who.role, take))
         else:
-            self._open(FieldSheet(host, self._theme(), self.client, able, who.role, take))
+            away = not who.live
+            self._open(FieldSheet(host, self._theme(), self.client, able, who.role, take, away))
 
     def _gathered(self, record: Record, given: Given, facts: tuple[Facts, ...]) -> None:
         if needs_value(record) and not given.value:
@@ -433,7 +419,7 @@ class ActionBook(QObject):
             self._start(record, facts, given)
 
     def _start(self, record: Record, facts: tuple[Facts, ...], given: Given) -> None:
-        steps = plan_steps(record, facts, self._who(), given.value, given.before)
+        steps = plan_steps(record, facts, self._judging.who(), given.value, given.before)
         self._slices.do(steps, len(facts), partial(self._planned, record, given))
 
     def _planned(self, record: Record, given: Given, plan: Plan) -> None:
@@ -450,9 +436,13 @@ class ActionBook(QObject):
             self.notices.say(f"{record.text}: there is no window to ask in", Level.ERROR)
 
     def _do(self, plan: Plan, reason: str, force: bool = False) -> None:
+        if self.later.takes(plan):
+            self.later.put(plan, reason)
+            return
         if not self.client.live:
             self.notices.say(f"{plan.record.text}: not connected, nothing was sent", Level.ERROR)
             return
+        self.later.replaced_by(plan)
         self.doer.start(plan, reason, force=force)
 
     def _undo_planned(self, plan: Plan) -> None:

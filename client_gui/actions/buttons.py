@@ -18,7 +18,6 @@ from client_gui.actions.records import BY_ID
 
 if TYPE_CHECKING:
     from client_gui.actions.book import ActionBook
-    from client_gui.net.client import FarmClient
 
 
 def action_button(
@@ -39,7 +38,9 @@ def action_button(
 
     made.clicked.connect(lambda: book.run(action, context()))
     book.client.stood.connect(renew, Qt.ConnectionType.AutoConnection)
-    made.destroyed.connect(partial(_part, book.client, renew))
+    # What waits counts for what can be asked next; while the farm answers rows tell.
+    book.later.changed.connect(renew, Qt.ConnectionType.AutoConnection)
+    made.destroyed.connect(partial(_part, book, renew))
     if action in BY_ID:
         renew()
     else:
@@ -73,8 +74,9 @@ def _give_keys_away(button: QWidget) -> None:
         at.setFocus(Qt.FocusReason.OtherFocusReason)
 
 
-def _part(client: FarmClient, renew: Callable[[], None], *_: object) -> None:
-    try:
-        client.stood.disconnect(renew)
-    except (RuntimeError, TypeError):  # the client is gone, too
-        pass
+def _part(book: ActionBook, renew: Callable[[], None], *_: object) -> None:
+    for signal in (book.client.stood, book.later.changed):
+        try:
+            signal.disconnect(renew)
+        except (RuntimeError, TypeError):  # the client is gone, too
+            pass

@@ -159,7 +159,7 @@ class Doer(QObject):
 
         def then(reply: object) -> None:
             assert isinstance(reply, ActReply)
-            self._answered(gesture, key, Fate.DONE, reply.message)
+            self._answered(gesture, key, Fate.DONE, reply.message, reply.lost_core_us)
 
         def failed(error: OvercrankError) -> None:
             lost = isinstance(error, FarmUnreachable | PeerError)
@@ -176,7 +176,7 @@ class Doer(QObject):
                 timeout_s=TIMEOUT_S,
                 action=act.action,
                 node=act.target,
-                reason=gesture.reason,
+                reason=item.reason or gesture.reason,
                 value=act.value,
             )
         return self._client.ask(
@@ -190,19 +190,19 @@ class Doer(QObject):
             action=act.action,
             address=act.target,
             value=act.value,
-            reason=gesture.reason,
+            reason=item.reason or gesture.reason,
             force=gesture.force,
         )
 
     # -- answers --
 
-    def _answered(self, gesture: _Gesture, key: int, fate: Fate, text: str) -> None:
+    def _answered(self, gesture: _Gesture, key: int, fate: Fate, text: str, lost_core_us: int = 0) -> None:
         found = gesture.out.pop(key, None)
         self._keys.pop(key, None)
         if found is None:
             return
         item = gesture.plan.items[found[0]]
-        gesture.outcomes[found[0]] = Outcome(item, fate, text)
+        gesture.outcomes[found[0]] = Outcome(item, fate, text, lost_core_us)
         now_us = self._client.now_us()
         if fate is Fate.DONE:
             if self.cells.confirmed(key, self._client.store, now_us):

@@ -19,6 +19,7 @@ from farm.model.errors import CallError, FrameRangeError
 from farm.model.frames import FrameRange, format_indices
 from farm.model.ids import parse_address
 from farm.model.states import UnitState, WorkState, shown_state
+from farm.protocol.rows import StepRow
 
 B, Q, R, D, F, S, C = UnitState
 #: States of units that are still to be done.
@@ -34,6 +35,7 @@ class JobFacts:
         known: Whether the store has it; of others only the number is known.
         counts: Units by state of all its steps; None when that is not known.
         steps: How many steps it has; 0 = not known (what lies in the archive has no steps here).
+        rank: Its place among the jobs of its user.
     """
 
     job: int
@@ -50,6 +52,7 @@ class JobFacts:
     spend_nano: int = 0
     counts: tuple[int, ...] | None = None
     steps: int = 0
+    rank: int = 0
 
     @property
     def address(self) -> str:
@@ -79,6 +82,7 @@ class UnitsFacts:
         exact: Whether ``counts`` are counts.
         places: The selected units, where the frames are followed; None where not.
         states: Their states, byte for byte.
+        row: The step as it was last told of; None when that is not known.
     """
 
     units: UnitsOf
@@ -89,6 +93,7 @@ class UnitsFacts:
     exact: bool
     places: Places | None
     states: npt.NDArray[np.uint8] | None
+    row: StepRow | None = None
 
     @property
     def address(self) -> str:
@@ -191,6 +196,7 @@ def job_facts(store: FarmStore, job: int) -> JobFacts:
         get(slot, "spend_nano") or 0,
         counts,
         len(steps),
+        get(slot, "rank") or 0,
     )
 
 
@@ -229,7 +235,7 @@ def units_facts(store: FarmStore, units: UnitsOf) -> UnitsFacts:
         exact = False
         for state in UnitState:
             counts[state] = int(state.word in units.states)
-    return UnitsFacts(units, job, frames, has_frames, tuple(counts), exact, places, states)
+    return UnitsFacts(units, job, frames, has_frames, tuple(counts), exact, places, states, row)
 
 
 def node_facts(store: FarmStore, node: int) -> NodeFacts:

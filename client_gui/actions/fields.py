@@ -6,6 +6,7 @@ What may not: Qt, and which fields there are (``farm.model.edits`` and ``farm.mo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ OF_JOB: Final[Mapping[str, str]] = {
     "name": "what people see",
     "project": "what it is accounted to",
     "priority": "0 to 100, 100 first",
+    "rank": "among your jobs of that priority, smaller first: -1, 0, 2",
     "max_cores": "most cores at once, 0 = no cap",
     "start_after": "not before: 2030-01-31T18:00:00+01:00, empty = now",
 }
@@ -45,6 +47,8 @@ OF_STEP: Final[Mapping[str, str]] = {
     "site": "where, empty = anywhere",
     "version": "of the application: >=4.2,<5",
     "order": "forward, reverse, first-last-middle, coarse, listed",
+    "first": "frames before all others: 17-20",
+    "last": "frames after all others",
     "failure.frame_timeout_s": "seconds a frame may take, 0 = no limit",
     "failure.silent_x": "ended when silent for so many median times, 0 = never",
     "failure.min_run_s": "a frame that ends sooner has failed, 0 = off",
@@ -131,6 +135,8 @@ def _check(name: str, text: str, role: Role | None) -> None:
             raise CallError(f"{name} is a whole number, not {text!r}")
         if name == "priority":
             check_priority(role or Role.ADMIN, int(text))
+    if name == "rank" and not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise CallError(f"rank is a whole number like -1 or 2, not {text!r}")
     if name == "start_after" and text.strip():
         read_moment(text.strip())
     if name == "frames":

@@ -31,6 +31,7 @@ BESIDES: Final[Mapping[str, str]] = {
     "Tab, Shift+Tab": "to the next or previous part of the window",
     "Arrows, Page up, Page down, Home, End": "move in lists and grids; with Shift they select",
     "Space, Ctrl+Space": "selects the current row, or takes it out",
+    "Left, Right, Enter, Space": "collapse or expand a group, on its header; Left and Right with Shift all",
     "F2": "edits the current cell where it can be edited",
     "Menu, Shift+F10": "opens the menu of what is selected",
 }

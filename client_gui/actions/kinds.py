@@ -9,7 +9,7 @@ fifty does.  Rules that ask for something new need it here, too: a test compares
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -43,7 +43,37 @@ def sample(store: FarmStore, context: ActionContext, who: Who) -> ActionContext:
     return context
 
 
+def sample_with(
+    store: FarmStore, context: ActionContext, who: Who, marks: Callable[[str, int], Hashable]
+) -> ActionContext:
+    """``sample`` where rows are judged by more than the store has of them.
+
+    Args:
+        store: The farm.
+        context: What is selected.
+        who: Who asks.
+        marks: What more that is, by kind (``jobs``) and number of a row.
+    """
+    ids = {"jobs": context.jobs, "nodes": context.nodes}.get(context.scope, ())
+    if len(ids) <= JUDGED_ALL:
+        return context
+    alike: dict[Hashable, list[int]] = {}
+    for one in ids:
+        alike.setdefault(marks(context.scope, one), []).append(one)
+    few: list[int] = []
+    for some in alike.values():
+        part = sample(store, _with(context, some), who)
+        few += part.jobs if context.scope == "jobs" else part.nodes
+    return _with(context, few)
+
+
 # -- inside --
+
+
+def _with(context: ActionContext, ids: Sequence[int]) -> ActionContext:
+    """The same selection of other rows."""
+    chosen = tuple(ids)
+    return replace(context, jobs=chosen) if context.scope == "jobs" else replace(context, nodes=chosen)
 
 
 def _slots(table: Table[int], ids: Sequence[int]) -> npt.NDArray[np.int64]:

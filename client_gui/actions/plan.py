@@ -15,9 +15,16 @@ import msgspec
 import numpy as np
 
 from client_gui.actions.facts import Facts, JobFacts, NodeFacts, Places, UnitsFacts
-from client_gui.actions.possible import Who, new_priority, toggles_to, unit_states, why_not_one
+from client_gui.actions.possible import (
+    Who,
+    new_priority,
+    priority_problem,
+    toggles_to,
+    unit_states,
+    why_not_one,
+)
 from client_gui.actions.questions import Question, question_of
-from client_gui.actions.records import BY_ID, Record
+from client_gui.actions.records import BY_ID, LATER_FIELDS, Record
 from client_gui.actions.slices import Steps, whole
 from client_gui.store.farmstore import FarmStore
 from client_gui.store.undo import Act
@@ -30,7 +37,12 @@ JOB_FIELDS: Final = ("name", "project", "priority")
 NODE_FIELDS: Final = ("slots", "schedule")
 
 Reached = Callable[[FarmStore], bool]
-_TO: Final = {"retry": UnitState.QUEUED, "skip": UnitState.SKIPPED, "cancel": UnitState.CANCELED}
+_TO: Final = {
+    "retry": UnitState.QUEUED,
+    "requeue": UnitState.QUEUED,
+    "skip": UnitState.SKIPPED,
+    "cancel": UnitState.CANCELED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,7 @@ class Item:
         frames: How many frames it concerns; 0 = it is about a job, step or node as a whole.
         cells: What is shown as under way meanwhile.
         undo: What ``store.undo`` makes the way back of: actions with what was there before.
+        reason: What was said about this one alone, "" when what was said is about all of them.
     """
 
     act: Act
@@ -71,6 +84,7 @@ class Item:
     frames: int = 0
     cells: tuple[Cell, ...] = ()
     undo: tuple[tuple[Act, str], ...] = ()
+    reason: str = ""
 
     @property
     def of_node(self) -> bool:
@@ -88,6 +102,8 @@ class Plan:
         left_out: What it cannot be done to, and why.
         question: To be answered first, None when nothing is lost.
         done: What its notice begins with.
+        things: What one of its requests is called when they are of different kinds; "" = by what they are
+            about.
     """
 
     record: Record
@@ -95,6 +111,7 @@ class Plan:
     left_out: tuple[tuple[str, str], ...] = ()
     question: Question | None = None
     done: str = ""
+    things: str = ""
 
 
 def make_plan(
@@ -129,15 +146,19 @@ def plan_steps(
     items: list[Item] = []
     left_out: list[tuple[str, str]] = []
     chosen: list[Facts] = []
+    only_now = "" if who.live else _only_now(record, value, who)
     for one in facts:
         yield
-        reason = why_not_one(record, one, who, value)
+        reason = why_not_one(record, one, who, value) or only_now
         if reason:
             left_out.append((one.address, reason))
             continue
         chosen.append(one)
         if record.id not in ("node-update", "node-update-stop"):
+            # Each goes before all others: what stands first in the selection is put there last.
             items.append(item_of(record, one, who, value, (before or {}).get(one.address, {})))
+    if record.id == "next":
+        items.reverse()
     if record.id == "node-update" and chosen:
         ask = UpdateAsk(nodes=tuple(str(one.node) for one in chosen if isinstance(one, NodeFacts)))
         text = msgspec.json.encode(ask).decode()
@@ -145,6 +166,17 @@ def plan_steps(
     elif record.id == "node-update-stop" and chosen:
         items = [Item(Act("node-update-stop", ""), "the update")]
     return Plan(record, tuple(items), tuple(left_out), question_of(record, chosen), record.done)
+
+
+def _only_now(record: Record, value: str, who: Who) -> str:
+    """Why settings that were given cannot wait for a farm that is away."""
+    if record.id != "set":
+        return ""
+    given = fields_of(value)
+    limits = [name for name in given if name not in LATER_FIELDS]
+    if limits:
+        return f"{limits[0]} is not sent later: work goes on meanwhile"
+    return priority_problem(given["priority"], who) if "priority" in given else ""
 
 
 # -- requests --
@@ -181,6 +213,8 @@ def _job_item(record: Record, job: JobFacts, who: Who, value: str, before: Mappi
 
 
 def _before(action: str, job: JobFacts) -> str:
+    if action in ("next", "last"):
+        return json.dumps({"rank": str(job.rank)})
     return job.state if action in ("pause", "resume") else ""
 
 
@@ -191,10 +225,12 @@ def _job_cells(action: str, job: JobFacts) -> tuple[Cell, ...]:
         return (Cell("jobs", number, "state", shown, _is_gone(number)),)
     if action == "pause":
         return (Cell("jobs", number, "state", "paused", _is_job(number, "state", "paused")),)
+    if action in ("next", "last"):
+        return ()
     if counts is None:
-        shown = {"resume": "queued", "cancel": "canceled", "retry": "queued"}[action]
+        shown = {"resume": "queued", "cancel": "canceled", "retry": "queued", "requeue": "queued"}[action]
         return (Cell("jobs", number, "state", shown, _changed_from(number, job.state)),)
-    if action in ("cancel", "retry"):
+    if action in ("cancel", "retry", "requeue"):
         to = _TO[action]
         for state in unit_states(action, None):
             counts[to] += counts[state]
@@ -229,7 +265,7 @@ def _units_item(record: Record, facts: UnitsFacts, value: str, before: Mapping[s
 
 def _unit_cells(record: Record, facts: UnitsFacts, states: tuple[UnitState, ...]) -> tuple[Cell, ...]:
     places = facts.at(*states)
-    if not len(places):
+    if not len(places) or record.farm in ("next", "last"):
         return ()
     mask = np.zeros(int(places[-1]) + 1, np.uint8)
     mask[places] = 1
@@ -241,6 +277,13 @@ def _unit_cells(record: Record, facts: UnitsFacts, states: tuple[UnitState, ...]
 
 
 def _unit_undo(act: Act, facts: UnitsFacts) -> tuple[tuple[Act, str], ...]:
+    if act.action in ("next", "last") and facts.row is not None:
+        row = facts.row
+        before = {"rank": str(row.rank)} if facts.whole else {"first": row.first, "last": row.last}
+        return ((act, json.dumps(before)),)
+    if act.action == "requeue":
+        part = facts.part(UnitState.RUNNING)
+        return ((act, part.address if part is not None else ""),)
     if act.action != "skip":
         return ((act, ""),)
     found: list[tuple[Act, str]] = []

@@ -46,6 +46,7 @@ class Who:
         trouble: Why it cannot, "" when it can.
         software: Version of the broker.
         updating: Whether a roll-out is under way.
+        waits: Whether what may be sent later can wait for the farm to be back.
     """
 
     role: Role | None
@@ -54,6 +55,7 @@ class Who:
     trouble: str = ""
     software: str = ""
     updating: bool = False
+    waits: bool = False
 
 
 def unit_states(action: str, units: UnitsFacts | None) -> tuple[UnitState, ...]:
@@ -69,6 +71,10 @@ def unit_states(action: str, units: UnitsFacts | None) -> tuple[UnitState, ...]:
             return (F, C)
         case "retry-selection":
             return (F, C, S, D)
+        case "requeue":
+            return (R,)
+        case "next" | "last":
+            return (B, Q)
         case "skip":
             return (B, Q, F)
         case "mark-done":
@@ -102,7 +108,7 @@ def why_not_here(record: Record, context: ActionContext, who: Who) -> str:
     if record.id == "resubmit" and max(len(context.jobs), len(context.units)) > 1:
         return f"works on one {'job' if context.scope == 'jobs' else 'step'} at a time"
     if (record.changes or record.id == "resubmit") and not who.live:
-        return f"not connected: {who.trouble}" if who.trouble else "not connected"
+        return _away(record, context, who)
     return ""
 
 
@@ -141,7 +147,28 @@ def new_priority(record: Record, job: JobFacts, role: Role | None) -> int:
     return max(job.priority, min(most, job.priority + PRIORITY_STEP))
 
 
+def priority_problem(text: str, who: Who) -> str:
+    """Why a text is no priority for whoever asks, "" when it is one."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > 3:
+        return f"a priority is a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}, not {text!r}"
+    try:
+        check_priority(who.role or Role.ADMIN, int(text))
+    except (CallError, Denied) as error:
+        return str(error)
+    return ""
+
+
 # -- inside --
+
+
+def _away(record: Record, context: ActionContext, who: Who) -> str:
+    """Why an action is not possible without a connection; "" when it may wait for one."""
+    trouble = f"not connected: {who.trouble}" if who.trouble else "not connected"
+    if not who.waits or not record.changes:
+        return trouble
+    if record.id == "set" and context.scope != "jobs":
+        return f"{trouble}; what a step needs is not sent later: work goes on meanwhile"
+    return "" if record.later else f"{trouble}; it is not sent later: {record.only_now}"
 
 
 def _a(word: str) -> str:
@@ -218,7 +245,7 @@ def _job(record: Record, job: JobFacts, who: Who, value: str) -> str:
             return f"{job.address} still has work; cancel it first" if _open_units(job) else ""
         case "delete":
             return f"{job.address} still has work; cancel it first" if _open_units(job) else ""
-        case "retry" | "cancel":
+        case "retry" | "cancel" | "requeue" | "next" | "last":
             states = unit_states(record.id, None)
             if job.counts is None or len(job.counts) > len(UnitState):
                 return ""
@@ -226,7 +253,8 @@ def _job(record: Record, job: JobFacts, who: Who, value: str) -> str:
                 return ""
             if record.id == "retry":
                 return f"{job.address} is {job.state}: nothing failed or was canceled"
-            return f"{job.address} is {job.state}: nothing to cancel"
+            nothing = {"cancel": "nothing to cancel", "requeue": "nothing of it runs"}
+            return f"{job.address} is {job.state}: {nothing.get(record.id, 'nothing of it waits')}"
         case _:
             return ""
 
@@ -234,18 +262,16 @@ def _job(record: Record, job: JobFacts, who: Who, value: str) -> str:
 def _priority(job: JobFacts, who: Who, value: str) -> str:
     if not value:
         return ""
-    if not (value.isascii() and value.isdecimal()) or len(value) > 3:
-        return f"a priority is a whole number from {PRIORITY_MIN} to {PRIORITY_MAX}, not {value!r}"
-    try:
-        check_priority(who.role or Role.ADMIN, int(value))
-    except (CallError, Denied) as error:
-        return str(error)
+    if problem := priority_problem(value, who):
+        return problem
     return f"{job.address} has priority {value} already" if int(value) == job.priority else ""
 
 
 def _units(action: str, facts: UnitsFacts) -> str:
     if action == "set":
         return "" if facts.whole else "frames have no settings of their own: select the step"
+    if action in ("next", "last") and facts.whole and facts.job.steps == 1:
+        return f"{facts.address} is the only step of {facts.job.address}: select the job"
     states = unit_states(action, facts)
     if facts.count(*states) or not sum(facts.counts):
         return ""  # also when nothing is known of them
@@ -256,6 +282,9 @@ def _units(action: str, facts: UnitsFacts) -> str:
         "skip": "nothing to skip",
         "mark-done": "nothing to mark",
         "cancel": "nothing to cancel",
+        "requeue": "nothing of it runs",
+        "next": "nothing of it waits",
+        "last": "nothing of it waits",
     }.get(action, "not possible")
     if action == "retry-selection":
         verb = "it is not done yet"

@@ -35,6 +35,7 @@ from client_gui.actions.fields import (
     read_spec,
     step_texts,
 )
+from client_gui.actions.records import LATER_FIELDS
 from client_gui.actions.sheet import Sheet
 from client_gui.net.client import FarmClient
 from client_gui.style.theme import Theme
@@ -205,6 +206,7 @@ class FieldSheet(_Prompt):
         facts: Jobs, steps or nodes.
         role: Of who asks.
         take: Takes what was given.
+        away: Whether it waits for the farm: only what may be sent later is there to be set.
     """
 
     def __init__(
@@ -215,10 +217,15 @@ class FieldSheet(_Prompt):
         facts: Sequence[Facts],
         role: Role | None,
         take: Callable[[Given], None],
+        away: bool = False,
     ) -> None:
         what = facts[0].address if len(facts) == 1 else f"{len(facts)} {_kind(facts[0])}"
-        super().__init__(host, theme, f"Settings of {what}", wide_em=38, high=0.78)
+        super().__init__(host, theme, f"Settings of {what}", wide_em=38, high=0.5 if away else 0.78)
         self._client, self._facts, self._role, self._take = client, facts, role, take
+        self._away = away
+        if away:
+            only = " and ".join(LATER_FIELDS)
+            self.label(f"While the farm is away {only} can be set: they wait for it.", dim=True)
         self._specs: dict[int, JobSpec] = {}
         self._before: dict[str, dict[str, str]] = {one.address: _known(one) for one in facts}
         self._asked: set[int] = set()
@@ -260,7 +267,7 @@ class FieldSheet(_Prompt):
         self._foot(5)
         self.column.insertWidget(self.column.count() - 2, self.force)
         # Only now: what has no place yet would be a window of its own for a moment, and take the keys.
-        self.force.setVisible(not isinstance(facts[0], NodeFacts))
+        self.force.setVisible(not away and not isinstance(facts[0], NodeFacts))
         self._fill()
         self._ask()
         self._show()
@@ -310,6 +317,8 @@ class FieldSheet(_Prompt):
             return dict(OF_NODE)
         if isinstance(first, UnitsFacts):
             return dict(OF_STEP)
+        if self._away:
+            return {name: OF_JOB[name] for name in LATER_FIELDS}
         # Fields of a step can be named with a job only when it has no other.
         single = all(isinstance(one, JobFacts) and one.steps == 1 for one in self._facts)
         return dict(OF_JOB) | (dict(OF_STEP) if single else {})

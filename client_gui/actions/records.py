@@ -64,6 +64,9 @@ class Record:
         value: What has to be given.
         top: Whether a context menu shows it at once, not under More.
         done: What a notice says when it is done: ``Paused``.
+        later: Whether it may wait for a farm that is away: it says how something shall be, not what is to
+            happen, so that it does no harm whatever happened meanwhile.
+        only_now: Why it may not, in words; "" when it may, and for what only the client does.
     """
 
     id: str
@@ -76,6 +79,8 @@ class Record:
     value: Value = Value.NONE
     top: bool = False
     done: str = ""
+    later: bool = False
+    only_now: str = ""
 
     @property
     def changes(self) -> bool:
@@ -96,8 +101,37 @@ _ROWS = _WORK | _NODES
 SELECT_STATES: Final = ("queued", "blocked", "running", "done", "failed", "skipped", "canceled", "left")
 #: How many colours a job can be marked with.
 COLOURS: Final = 9
+#: What jobs can be grouped by.
+GROUPS: Final = {
+    "none": "nothing",
+    "project": "project",
+    "user": "user",
+    "state": "state",
+    "renderer": "renderer",
+    "day": "day submitted",
+}
 #: How many workspaces have a key.
 WORKSPACES: Final = 9
+#: Settings of a job that may wait for a farm that is away; the others are limits of work that goes on.
+LATER_FIELDS: Final = ("name", "priority")
+#: Why an action is not sent later, where more can be said than that nobody knows how things stand by then.
+ONLY_NOW: Final = {
+    "retry": "frames that failed may be rendering again by then",
+    "retry-selection": "what is done by then would be rendered once more",
+    "next": "others may have been put ahead by then",
+    "last": "others may have been put behind by then",
+    "requeue": "what runs by then would lose its work",
+    "skip": "frames that wait now may be done by then",
+    "mark-done": "nobody knows what lies on the disk by then",
+    "cancel": "what runs by then would lose its work",
+    "archive": "somebody may need the job by then",
+    "delete": "somebody may need the job by then",
+    "node-disable": "what runs there by then would lose its work",
+    "node-set": "what runs there by then may not fit any more",
+    "node-update": "nobody knows what runs there by then",
+    "node-update-stop": "nobody knows how far the update is by then",
+    "node-forget": "the node may be back by then",
+}
 
 
 def _farm(
@@ -111,11 +145,25 @@ def _farm(
     summary: str = "",
     value: Value = Value.NONE,
     top: bool = False,
+    later: bool = False,
 ) -> Record:
     asked = farm or name
+    what = "node" if Scope.NODES in scopes else "job"
+    only_now = "" if later else ONLY_NOW.get(name, f"nobody knows how the {what} stands by then")
     return Record(
-        name, text, summary or ACTIONS[asked].summary, menu, scopes, keys, asked, value, top, done
-    )  # fmt: skip
+        name,
+        text,
+        summary or ACTIONS[asked].summary,
+        menu,
+        scopes,
+        keys,
+        asked,
+        value,
+        top,
+        done,
+        later,
+        only_now,
+    )
 
 
 def _own(
@@ -166,9 +214,10 @@ def _records() -> tuple[Record, ...]:
             farm="pause",
             summary="Pause jobs, or resume them when all are paused; running frames finish",
             top=True,
+            later=True,
         ),
-        _farm("pause", "Pause", work, _JOBS, "Paused"),
-        _farm("resume", "Resume", work, _JOBS, "Resumed"),
+        _farm("pause", "Pause", work, _JOBS, "Paused", later=True),
+        _farm("resume", "Resume", work, _JOBS, "Resumed", later=True),
         _farm(
             "priority-up",
             "Raise priority",
@@ -178,6 +227,7 @@ def _records() -> tuple[Record, ...]:
             "]",
             farm="priority",
             summary="Raise the priority by 5",
+            later=True,
         ),
         _farm(
             "priority-down",
@@ -188,6 +238,7 @@ def _records() -> tuple[Record, ...]:
             "[",
             farm="priority",
             summary="Lower the priority by 5",
+            later=True,
         ),
         _farm(
             "priority",
@@ -198,6 +249,7 @@ def _records() -> tuple[Record, ...]:
             "=",
             value=Value.PRIORITY,
             top=True,
+            later=True,
         ),
         _farm(
             "set",
@@ -208,11 +260,15 @@ def _records() -> tuple[Record, ...]:
             "E",
             value=Value.FIELDS,
             top=True,
+            later=True,
         ),
+        _farm("next", "Run next", work, _WORK, "Put ahead", "N"),
+        _farm("last", "Run last", work, _WORK, "Put behind", "Shift+N"),
+        _farm("requeue", "Stop and requeue", work, _WORK, "Requeued", "X", top=True),
         _farm("skip", "Skip", work, _UNITS, "Skipped", "K", top=True),
-        _farm("mark-done", "Mark done", work, _UNITS, "Asked to verify", "Shift+K", top=True),
+        _farm("mark-done", "Mark done", work, _UNITS, "Asked to verify", "Shift+K"),
         _farm("cancel", "Cancel\N{HORIZONTAL ELLIPSIS}", work, _WORK, "Canceled", "Shift+X", top=True),
-        _farm("archive", "Archive\N{HORIZONTAL ELLIPSIS}", work, _JOBS, "Archived", "A", top=True),
+        _farm("archive", "Archive\N{HORIZONTAL ELLIPSIS}", work, _JOBS, "Archived", "A"),
         _farm("delete", "Delete\N{HORIZONTAL ELLIPSIS}", work, _JOBS, "Deleted", "Del"),
         # Looking.
         _own("open", "Open", "Show what is selected in full", look, _ROWS, "Return", "Enter", top=True),
@@ -250,9 +306,9 @@ def _records() -> tuple[Record, ...]:
         _own("error-next", "Next error", "Go to the next error in the log", look, _VIEW, "F8"),
         _own("error-previous", "Previous error", "Go to the error before", look, _VIEW, "Shift+F8"),
         # Nodes.
-        _farm("node-drain", "Drain", nodes, _NODES, "Drained", "D", top=True),
+        _farm("node-drain", "Drain", nodes, _NODES, "Drained", "D", top=True, later=True),
         _farm("node-disable", "Disable", nodes, _NODES, "Disabled", "Shift+D", top=True),
-        _farm("node-enable", "Enable", nodes, _NODES, "Enabled", "U", top=True),
+        _farm("node-enable", "Enable", nodes, _NODES, "Enabled", "U", top=True, later=True),
         _farm(
             "node-set",
             "Edit slots, hours, rate\N{HORIZONTAL ELLIPSIS}",
@@ -268,6 +324,22 @@ def _records() -> tuple[Record, ...]:
         _farm("node-forget", "Forget\N{HORIZONTAL ELLIPSIS}", nodes, _NODES, "Forgot", "Del"),
         # Selecting and editing.
         _own("undo", "Undo", "Take back what was done last, while it can be", Menu.EDIT, _APP, "Ctrl+Z"),
+        _own(
+            "waiting",
+            "What waits for the farm",
+            "Show actions that wait until the farm is back, to take them back or send them",
+            Menu.EDIT,
+            _APP,
+            "Ctrl+Shift+W",
+        ),
+        _own("waiting-send", "Send what waits", "Send actions that wait for a yes", Menu.EDIT, _APP),
+        _own(
+            "waiting-drop",
+            "Take back all that waits",
+            "Send nothing of what waits for the farm",
+            Menu.EDIT,
+            _APP,
+        ),
         _own("find", "Find", "Go to the filter", Menu.EDIT, _VIEW, "/", "Ctrl+F"),
         _own("clear-filter", "Clear filter", "Show everything again", Menu.EDIT, _VIEW, "Esc"),
         _own("select-all", "Select all", "Select every row that is shown", Menu.EDIT, _VIEW, "Ctrl+A"),
@@ -296,6 +368,18 @@ def _records() -> tuple[Record, ...]:
             "Ctrl+Shift+Tab",
         ),
         _own("save-view", "Save view", "Keep filter, columns and order under a name", Menu.VIEW, _VIEW),
+        *(
+            _own(
+                f"group-{by}",
+                f"Group by {title}" if by != "none" else "No groups",
+                f"Put jobs in groups by {title}" if by != "none" else "Show jobs in no groups",
+                Menu.VIEW,
+                _VIEW,
+            )
+            for by, title in GROUPS.items()
+        ),
+        _own("group-close", "Collapse all groups", "Show the headers of groups alone", Menu.VIEW, _VIEW),
+        _own("group-open", "Expand all groups", "Show the rows of all groups", Menu.VIEW, _VIEW),
         _own("back", "Back", "Go back to the list", Menu.VIEW, _VIEW, "Backspace"),
         _own("resync", "Refresh", "Ask the farm for everything anew", Menu.VIEW, _APP, "F5"),
         _own("zoom-in", "Larger", "Make everything larger", Menu.VIEW, _APP, "Ctrl++", "Ctrl+="),

@@ -12,6 +12,7 @@ from typing import Final
 
 from client_gui.actions.plan import Item, Plan
 from client_gui.store.activity import Level
+from farm.model.coretime import core_hours_text
 from farm.sdk.words import plural
 
 #: Verbs of notices where nothing was done.
@@ -24,6 +25,9 @@ _VERBS: Final = {
     "priority-up": "raise the priority of",
     "priority-down": "lower the priority of",
     "set": "set",
+    "next": "put ahead",
+    "last": "put behind",
+    "requeue": "stop",
     "skip": "skip",
     "mark-done": "mark done",
     "cancel": "cancel",
@@ -37,6 +41,7 @@ _VERBS: Final = {
     "node-update-stop": "stop",
     "node-forget": "forget",
     "undo": "take back",
+    "waiting-send": "send",
 }
 
 
@@ -59,11 +64,13 @@ class Outcome:
         item: The request.
         fate: What became of it.
         text: What the broker said, or why not.
+        lost_core_us: Core-microseconds of work that were lost by it.
     """
 
     item: Item
     fate: Fate
     text: str = ""
+    lost_core_us: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +103,7 @@ def tell(plan: Plan, outcomes: Sequence[Outcome]) -> Told:
         return Told(Level.DONE, _sentence(done[0].text))
     parts = []
     if done:
-        parts.append(f"{plan.done} {_noun(done)}")
+        parts.append(f"{plan.done} {_noun(done, plan.things)}{_lost(plan, done)}")
     refused = [f"{_named(one.item.label, one.text)}" for one in by_fate[Fate.REFUSED]]
     if not done and len(outcomes) == 1 and refused and not plan.left_out:
         reason = by_fate[Fate.REFUSED][0].text
@@ -123,7 +130,9 @@ def tell(plan: Plan, outcomes: Sequence[Outcome]) -> Told:
     return Told(level, text, hint, details if len(details) > 1 else ())
 
 
-def _noun(done: Sequence[Outcome]) -> str:
+def _noun(done: Sequence[Outcome], things: str = "") -> str:
+    if things:
+        return plural(len(done), things)
     frames = sum(one.item.frames for one in done)
     if len(done) == 1 and not frames:
         return done[0].item.label
@@ -134,6 +143,12 @@ def _noun(done: Sequence[Outcome]) -> str:
     if done[0].item.of_node:
         return plural(len(done), "node")
     return plural(len(done), "step" if "/" in done[0].item.label else "job")
+
+
+def _lost(plan: Plan, done: Sequence[Outcome]) -> str:
+    """What was thrown away, where something was stopped."""
+    lost_us = sum(one.lost_core_us for one in done)
+    return f" ({core_hours_text(lost_us)} lost)" if plan.record.id == "requeue" else ""
 
 
 def _named(label: str, reason: str) -> str:

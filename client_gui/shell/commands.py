@@ -96,7 +96,7 @@ class Commands(QObject):
             "settings": self.show_settings,
             "help": self.show_help,
             "new-window": self._windows.new,
-            "quit": self._windows.quit,
+            "quit": self._windows.leave,
         }
         for place in range(WORKSPACES):
             own[f"workspace-{place + 1}"] = partial(self._change_to, place)

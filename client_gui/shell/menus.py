@@ -35,6 +35,7 @@ _FAMILIES: Final = (
     ("select-", "Select"),
     ("attempt-", "Attempt"),
     ("error-", "Error"),
+    ("group-", "Group"),
 )
 #: Made by hand below, from what there is rather than from records.
 _BY_HAND: Final = frozenset(f"workspace-{place}" for place in range(1, WORKSPACES + 1))

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QApplication
 
 from client_gui.app import Options
 from client_gui.net.client import FarmClient
+from client_gui.net.sharing import share_the_lock
 from client_gui.net.thread import SocketsThread
 from client_gui.net.watchdog import Watchdog, watchdog_wanted
 from client_gui.notices import Notices
@@ -52,6 +53,7 @@ def report_folder() -> Path:
 
 def make_app(arguments: list[str] | None = None) -> QApplication:
     """The Qt application, with its name and icon."""
+    share_the_lock()
     QGuiApplication.setHighDpiScaleFactorRoundingPolicy(Qt.HighDpiScaleFactorRoundingPolicy.PassThrough)
     QGuiApplication.setDesktopFileName("overcrank")
     app = QApplication(["overcrank", *(arguments or [])])
@@ -147,7 +149,7 @@ def _run(app: QApplication, options: Options, name: str = "") -> int:
         )
     )
     windows.restore(options.safe)
-    Tray(client, notices, settings, app_icon(), windows.show_job, windows.quit, parent=windows)
+    Tray(client, notices, settings, app_icon(), windows.show_job, windows.leave, parent=windows)
     if settings.trouble:
         notices.say(settings.trouble, Level.WARNING)
     if left:
@@ -161,8 +163,8 @@ def _run(app: QApplication, options: Options, name: str = "") -> int:
     if watchdog is not None:
         watchdog.start()
     app.commitDataRequest.connect(lambda _: windows.save())
-    # Python sees a signal only while it runs, which it does with every tick of the windows, and in the middle of
-    # whatever runs then: a window that is being painted must not be closed from there.
+    # Python sees a signal only while it runs, which it does with every tick of the windows, and in the middle
+    # of whatever runs then: a window that is being painted must not be closed from there.
     for number in _SIGNALS:
         signal.signal(number, lambda *_: QTimer.singleShot(0, windows, windows.quit))
     code = app.exec()

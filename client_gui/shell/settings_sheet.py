@@ -5,12 +5,21 @@ What belongs here: the choices.  What may not: what they mean (``style.theme``),
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QPainter, QPixmap
-from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QHBoxLayout, QLabel, QPushButton, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QWidget,
+)
 
+from client_gui.actions.later import ASK_AFTER_MIN
 from client_gui.actions.sheet import Sheet
 from client_gui.shell.menus import LOOK_WORDS
 from client_gui.shell.tray import TRAY
@@ -20,6 +29,15 @@ from client_gui.style.tokens import GLYPHS
 
 if TYPE_CHECKING:
     from client_gui.shell.commands import Commands
+
+#: For how long what waits for a farm that is away is sent without a yes, in minutes, and what is said of it.
+ASK_AFTER: Final = {
+    0: "are always asked about",
+    2: "go out unasked for 2 minutes",
+    10: "go out unasked for 10 minutes",
+    60: "go out unasked for an hour",
+    24 * 60: "go out unasked for a day",
+}
 
 
 class SettingsSheet(Sheet):
@@ -58,6 +76,16 @@ class SettingsSheet(Sheet):
         self.tray = self._switch("An icon beside the clock, for jobs with a bell", settings.get(TRAY))
         self.tray.toggled.connect(lambda on: settings.set(TRAY, on))
         form.addRow("", self.tray)
+        self.ask_after = QComboBox()
+        self.ask_after.setAccessibleName("For how long actions that wait for the farm are sent unasked")
+        minutes = settings.get(ASK_AFTER_MIN)
+        for choice in sorted({*ASK_AFTER, minutes}):
+            self.ask_after.addItem(ASK_AFTER.get(choice) or f"go out unasked for {choice} minutes", choice)
+        self.ask_after.setCurrentIndex(self.ask_after.findData(minutes))
+        self.ask_after.activated.connect(
+            lambda _: settings.set(ASK_AFTER_MIN, int(self.ask_after.currentData()))
+        )
+        form.addRow("Waiting actions", self.ask_after)
         size = QHBoxLayout()
         self._size = QLabel()
         for glyph, words, steps in (("minus", "Smaller", -1), ("plus", "Larger", 1)):

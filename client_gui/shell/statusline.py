@@ -1,4 +1,4 @@
-"""The line at the foot: what can be taken back, what is under way, and the farm in four figures.
+"""The line at the foot: what can be taken back, what waits or is under way, and the farm in four figures.
 
 What belongs here: the line and the texts in it.  What may not: taking back (the action book does).
 """
@@ -27,6 +27,8 @@ class StatusLine(QWidget):
 
     #: Somebody wants to take something back (its number).
     undo_wanted = Signal(int)
+    #: Somebody wants to see what waits for the farm.
+    waiting_wanted = Signal()
 
     def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -40,6 +42,12 @@ class StatusLine(QWidget):
         self.undo.clicked.connect(self._take_back)
         self._layout.addWidget(self.undo)
         self._layout.addWidget(_AsHigh(self.undo))
+        self.waiting = QPushButton()
+        self.waiting.setFlat(True)
+        self.waiting.setAccessibleName("What waits for the farm")
+        self.waiting.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.waiting.clicked.connect(self.waiting_wanted)
+        self._layout.addWidget(self.waiting)
         self.hint, self.figures = QLabel(), QLabel()
         for label in (self.hint, self.figures):
             label.setTextFormat(Qt.TextFormat.PlainText)
@@ -51,6 +59,7 @@ class StatusLine(QWidget):
         self._asking = False
         self._offered: Undo | None = None
         self.undo.hide()
+        self.waiting.hide()
         desk.theme.changed.connect(self.restyle)
         self.restyle()
 
@@ -77,6 +86,19 @@ class StatusLine(QWidget):
             self.undo.setAccessibleName(f"Undo: {undo.text}")
         self.undo.show()
 
+    def put_waiting(self, text: str, key: str) -> None:
+        """Says what waits for the farm, "" for nothing.
+
+        Args:
+            text: What waits.
+            key: That shows it.
+        """
+        self.waiting.setVisible(bool(text))
+        if text != self.waiting.text():
+            self.waiting.setText(text.replace("&", "&&"))
+            self.waiting.setAccessibleName(text)
+        self.waiting.setToolTip(f"Show what waits  {key}".rstrip())
+
     def put_hint(self, text: str) -> None:
         """Says what is under way, "" for nothing."""
         if text != self.hint.text():
@@ -88,6 +110,7 @@ class StatusLine(QWidget):
         self._layout.setContentsMargins(theme.em(0.5), theme.em(0.1), theme.em(0.6), theme.em(0.1))
         self._layout.setSpacing(theme.em(0.6))
         self.undo.setIcon(icon(theme, "undo", "accent"))
+        self.waiting.setIcon(icon(theme, "clock", "warn"))
         for label in (self.hint, self.figures):
             palette = label.palette()
             palette.setColor(QPalette.ColorRole.WindowText, theme.colour("dim"))

@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication, QMenu, QSystemTrayIcon
 
-from client_gui.models.order_model import local_zone
+from client_gui.models.figures import local_zone
 from client_gui.net.client import FarmClient
 from client_gui.notices import Notices
 from client_gui.settings import Setting, Settings

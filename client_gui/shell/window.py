@@ -6,6 +6,7 @@ windows (``windows``), and menus (``menus``).
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +15,7 @@ from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeySequence, QMoveEvent, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QLabel, QMainWindow, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
+from client_gui.actions.later import count_text
 from client_gui.desk import Desk
 from client_gui.shell.banners import Banners, Choice
 from client_gui.shell.commands import Commands
@@ -24,6 +26,7 @@ from client_gui.shell.standing import offline_text, upgraded_text
 from client_gui.shell.statusline import StatusLine
 from client_gui.shell.toasts import Toasts
 from client_gui.shell.topbar import TopBar
+from client_gui.shell.waiting import Waiting
 from client_gui.shell.workspaces import (
     ARTIST,
     BUILT_IN,
@@ -91,6 +94,7 @@ class FarmWindow(QMainWindow):
         column.setSpacing(0)
         self.banners = Banners(desk)
         self._restart = Restart(desk, self)
+        self.waiting = Waiting(desk, self, self.banners)
         self.room = DockRoom(desk, DOCKS)
         self.pages = QStackedWidget()
         self.pages.addWidget(self.room)
@@ -123,7 +127,9 @@ class FarmWindow(QMainWindow):
         book = desk.actions
         book.offer_changed.connect(self._offer)
         book.pending_changed.connect(self._offer)
+        book.later.changed.connect(self.tick)
         self.status.undo_wanted.connect(book.take_back)
+        self.status.waiting_wanted.connect(self.waiting.show)
         self.toasts.undo_wanted.connect(book.take_back)
         arrange(self.room, self.workspace)
         self.resize(desk.theme.em(88), desk.theme.em(54))
@@ -142,7 +148,7 @@ class FarmWindow(QMainWindow):
         offline = offline_text(client, now_us)
         self.banners.put(
             "offline",
-            offline + (offline and self._restart.words())
+            offline + (offline and self._restart.words() + self.waiting.words())
             if self._welcome is None or self.pages.currentWidget() is not self._welcome
             else "",
             "bad",
@@ -150,8 +156,10 @@ class FarmWindow(QMainWindow):
                 *self._restart.choices(),
                 Choice("Try now", client.resync),
                 Choice("Connect to another farm…", self.show_welcome),
+                *self.waiting.choices(),
             ),
         )
+        self.waiting.tick()
         self._choose_page()
 
     def _choose_page(self) -> None:
@@ -322,6 +330,7 @@ class FarmWindow(QMainWindow):
         self.toasts.offer(book.offered)
         under_way = len(book.doer.cells)
         self.status.put_hint(f"{plural(under_way, 'change')} under way" if under_way else "")
+        self.status.put_waiting(count_text(book.later), book.keymap.shown("waiting"))
 
     def show_notice(self, notice: Notice) -> None:
         """Shows a notice in the corner."""
@@ -348,6 +357,9 @@ class FarmWindow(QMainWindow):
         return self._welcome
 
     def _connect_to(self, farm: str) -> None:
+        self.waiting.before_another(farm, partial(self._dial, farm))
+
+    def _dial(self, farm: str) -> None:
         self.desk.client.connect_to(farm or None)
         self._welcome_wanted = False
 
@@ -427,7 +439,10 @@ class FarmWindow(QMainWindow):
             self._windows.used(self)
 
     def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
-        """Remembers how it stood, and follows nothing any more."""
+        """Remembers how it stood, and follows nothing any more; asks first where something would be lost."""
+        if self._windows.asks_first(self):
+            event.ignore()
+            return
         self._soon.stop()
         self.keep_layout()
         self.closed.emit(self)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtGui import QGuiApplication
 
 from client_gui.actions.book import ActionBook
 from client_gui.desk import Desk, Focus
@@ -203,8 +204,38 @@ class Windows(QObject):
             window.close()
         self._quitting = False
 
+    def leave(self, then: Callable[[], None] | None = None) -> None:
+        """Closes every window as ``quit`` does, once somebody has said that what waits may be lost.
+
+        Args:
+            then: Is called right before.
+        """
+
+        def end() -> None:
+            if then is not None:
+                then()
+            self.quit()
+
+        window = self._last or (self._open[-1] if self._open else None)
+        if window is None or not self._book.later.waits:
+            end()
+            return
+        if not window.isActiveWindow():
+            self.show_job(0)
+        window.waiting.before_the_end(end)
+
+    def asks_first(self, window: FarmWindow) -> bool:
+        """Whether a window that somebody closes is the last one, and what waits would be lost: it is asked.
+
+        Nothing is asked when the desktop ends the session: it would have to wait for the answer.
+        """
+        app = QGuiApplication.instance()
+        saving = isinstance(app, QGuiApplication) and app.isSavingSession()
+        if self._quitting or saving or self._open != [window] or not self._book.later.waits:
+            return False
+        self.leave()
+        return True
+
     def start_anew(self) -> None:
         """Ends the client and starts it again."""
-        if self._restart is not None:
-            self._restart()
-        self.quit()
+        self.leave(self._restart)

@@ -256,6 +256,7 @@ _DRAWN: Final[dict[str, Callable[[], _Sketch]]] = {
         .line((8, 6.4), (8, 9.4))
         .dot(8, 11.5, 0.9)
     ),
+    "clock": lambda: _Sketch().ring(8, 8, 5.8).line((8, 4.6), (8, 8.2), (10.4, 9.8)),
     "info": lambda: _Sketch().ring(8, 8, 6).line((8, 7.4), (8, 11.4)).dot(8, 4.8, 1.0),
     "refresh": lambda: _Sketch().arc(8, 8, 5, 40, 245).arrow(13.3, 6.7, -58, 4.4),
     "link": lambda: (

@@ -1,6 +1,6 @@
-"""The Activity dock: every notice, action and result, kept after its toast has faded.
+"""The Activity dock: what waits for the farm, and every notice, kept after its toast has faded.
 
-What belongs here: the list and its filter.  What may not: toasts (``client_gui.shell``).
+What belongs here: the list of what happened and its filter.  What may not: toasts (``client_gui.shell``).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from client_gui.store.activity import Level, Notice
 from client_gui.style.lazily import when_seen
 from client_gui.views.base import View
 from client_gui.views.cards import words
+from client_gui.views.waitslist import WaitsList
 from farm.model.errors import OvercrankError
 from farm.model.ids import parse_address
 from farm.sdk.words import iso_time
@@ -64,6 +65,8 @@ class ActivityView(View):
         self.quiet.toggled.connect(self._filter)
         line.addWidget(self.search, 1)
         line.addWidget(self.quiet)
+        self.waits = WaitsList(desk, self)
+        box.addWidget(self.waits)
         box.addLayout(line)
         self.table = QTableView()
         self.table.setModel(self.model)
@@ -74,6 +77,7 @@ class ActivityView(View):
         self.table.setWordWrap(False)
         self.table.verticalHeader().hide()
         self.table.activated.connect(self._open)
+        self.waits.left.connect(lambda: self.table.setFocus(Qt.FocusReason.OtherFocusReason))
         box.addWidget(self.table, 1)
         self.empty = words("", theme=desk.theme, token="dim")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -95,6 +99,15 @@ class ActivityView(View):
         self.table.setColumnHidden(3, narrow)
         room = self.width() - theme.em(_WHEN_EM + _LEVEL_EM)
         self.table.setColumnWidth(3, min(theme.em(16), int(room * _HINT_SHARE)))
+
+    def setFocus(  # noqa: N802
+        self, reason: Qt.FocusReason = Qt.FocusReason.OtherFocusReason
+    ) -> None:
+        """What waits for the farm has the keys first, if anything does."""
+        if self.waits.isVisibleTo(self):
+            self.waits.table.setFocus(reason)
+        else:
+            super().setFocus(reason)
 
     def refresh(self) -> None:
         """Somebody looks: what was not seen is seen."""

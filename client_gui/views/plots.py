@@ -1,7 +1,7 @@
 """The Farm plots dock: utilisation, queue, rates, burn and projects over an hour to a month.
 
 What belongs here: asking for the series and drawing it with pyqtgraph.  What may not: what is drawn
-(``client_gui.store.series``).
+(``client_gui.store.series``), and when to ask (``askagain``).
 
 Points come every ten seconds and are drawn as often; a hidden dock asks and draws nothing.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import (
     QButtonGroup,
     QGridLayout,
@@ -26,6 +26,7 @@ from client_gui.desk import Desk
 from client_gui.settings import Setting
 from client_gui.store.series import RANGES, series_of
 from client_gui.style.lazily import when_seen
+from client_gui.views.askagain import AskAgain
 from client_gui.views.base import View
 from client_gui.views.cards import words
 from client_gui.views.plot_panel import Panel
@@ -44,7 +45,6 @@ class PlotsView(View):
 
     def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
         super().__init__(desk, parent)
-        self._asked = 0
         self._reply: SeriesReply | None = None
         self._panels: dict[str, Panel] = {}
         chosen = desk.settings.get(_RANGE)
@@ -78,10 +78,7 @@ class PlotsView(View):
         self._grid.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._area.setWidget(self._inner)
         box.addWidget(self._area, 1)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self._ask)
-        desk.client.stood.connect(self._stood)
+        self.again = AskAgain(self, _EVERY_MS, self._ask, self._offline)
         when_seen(desk.theme, self, self._restyle)
         self._say("The farm's figures come in a moment.")
 
@@ -89,37 +86,25 @@ class PlotsView(View):
 
     def refresh(self) -> None:
         """Asks anew."""
-        self._timer.start(0)
+        self.again.soon()
 
     def _choose(self, word: str) -> None:
         self._range = word
         self.desk.settings.set(_RANGE, word)
         self._draw()
 
-    def _stood(self) -> None:
-        if self.on and self.desk.client.live and not self._asked and not self._timer.isActive():
-            self._timer.start(0)
-
     def _ask(self) -> None:
-        if not self.on:
-            return
-        client = self.desk.client
-        if not client.live:
-            if self._reply is None:
-                self._say("The farm cannot be asked just now; its figures come when it is back.")
-            return
-        if self._asked:
-            client.forget(self._asked)
-        self._asked = client.ask(SeriesReq, self, self._answered, self._failed, reply=SeriesReply)
-        self._timer.start(_EVERY_MS)
+        self.again.ask(SeriesReq, self._answered, self._failed, reply=SeriesReply)
+
+    def _offline(self) -> None:
+        if self._reply is None:
+            self._say("The farm cannot be asked just now; its figures come when it is back.")
 
     def _answered(self, reply: SeriesReply) -> None:
-        self._asked = 0
         self._reply = reply
         self._draw()
 
     def _failed(self, error: OvercrankError) -> None:
-        self._asked = 0
         self._say(f"{error.message}\n{error.hint}" if error.hint else error.message)
 
     def _say(self, text: str) -> None:

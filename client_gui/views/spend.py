@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from PySide6.QtCore import QItemSelection, QModelIndex, Qt, QTimer
+from PySide6.QtCore import QItemSelection, QModelIndex, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -32,6 +32,7 @@ from client_gui.models.spend_lines import PARTS, SpendModel
 from client_gui.settings import Setting
 from client_gui.store.table import MISSING
 from client_gui.style.lazily import when_seen
+from client_gui.views.askagain import AskAgain
 from client_gui.views.base import View
 from client_gui.views.cards import Figure, Figures, Parts, words
 from client_gui.views.heads import SortHead
@@ -57,7 +58,6 @@ class SpendView(View):
         self._by = desk.settings.get(_CHOSEN)
         if self._by not in _BY:
             self._by = "job"
-        self._asked: list[int] = []
         self.model = SpendModel(self)
         box = QVBoxLayout(self)
         theme = desk.theme
@@ -109,10 +109,7 @@ class SpendView(View):
         self.table.activated.connect(self._open)
         self.table.selectionModel().selectionChanged.connect(self._selected)
         box.addWidget(self.table, 1)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self._ask)
-        desk.client.stood.connect(self._stood)
+        self.again = AskAgain(self, _EVERY_MS, self._ask, self._offline)
         when_seen(desk.theme, self, self._restyle)
         self._restyle()
 
@@ -124,7 +121,7 @@ class SpendView(View):
 
     def refresh(self) -> None:
         """Asks anew."""
-        self._timer.start(0)
+        self.again.soon()
 
     def action_context(self) -> ActionContext:
         """Jobs whose lines are selected."""
@@ -140,31 +137,18 @@ class SpendView(View):
     def _choose(self, by: str) -> None:
         self._by = by
         self.desk.settings.set(_CHOSEN, by)
-        self._timer.start(0)
-
-    def _stood(self) -> None:
-        if self.on and self.desk.client.live and not self._timer.isActive() and not self._asked:
-            self._timer.start(0)
+        self.again.soon()
 
     def _ask(self) -> None:
-        if not self.on:
-            return
-        client = self.desk.client
-        if not client.live:
-            if not self.model.lines:
-                self._say("The farm cannot be asked just now; figures come when it is back.")
-            return
-        for number in self._asked:
-            client.forget(number)
         by = self._by
-        self._asked = [
-            client.ask(SpendReq, self, partial(self._spent, by), self._failed, reply=SpendReply, by=by),
-            client.ask(StatusReq, self, self._status, self._failed, reply=StatusReply),
-        ]
-        self._timer.start(_EVERY_MS)
+        self.again.ask(SpendReq, partial(self._spent, by), self._failed, reply=SpendReply, by=by)
+        self.again.ask(StatusReq, self._status, self._failed, reply=StatusReply)
+
+    def _offline(self) -> None:
+        if not self.model.lines:
+            self._say("The farm cannot be asked just now; figures come when it is back.")
 
     def _failed(self, error: OvercrankError) -> None:
-        self._asked = []
         self._say(f"{error.message}\n{error.hint}" if error.hint else error.message)
 
     def _say(self, text: str) -> None:
@@ -175,7 +159,6 @@ class SpendView(View):
         self._figures["burn"].set(price_text(status.burn_nano_h), money_text(status.burn_nano_h))
 
     def _spent(self, by: str, reply: SpendReply) -> None:
-        self._asked = []
         if by != self._by:
             return
         self._say("" if reply.lines else "Nothing has been spent yet.")

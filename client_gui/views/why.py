@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from PySide6.QtCore import Qt, QTimer
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -27,6 +27,7 @@ from client_gui.desk import Desk
 from client_gui.store.eta import left_text
 from client_gui.store.farmstore import FarmChange
 from client_gui.style.lazily import when_seen
+from client_gui.views.askagain import SOON_MS, AskAgain
 from client_gui.views.base import View
 from client_gui.views.cards import Card, words
 from farm.model.errors import OvercrankError
@@ -36,8 +37,6 @@ from farm.sdk.words import plural
 
 #: How often an answer is asked for anew while it is looked at.
 _EVERY_MS: Final = 5000
-#: After a change, so that a batch of them asks once.
-_SOON_MS: Final = 250
 #: Groups of nodes shown before "more".
 _SHOWN: Final = 12
 
@@ -51,7 +50,6 @@ class WhyView(View):
     def __init__(self, desk: Desk, parent: QWidget | None = None) -> None:
         super().__init__(desk, parent)
         self._about = "work"
-        self._asked = 0
         self._shown: tuple[str, object] | None = None
         self._all_nodes = False
         box = QVBoxLayout(self)
@@ -76,13 +74,10 @@ class WhyView(View):
         self._area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._area.setAccessibleName("Reasons")
         box.addWidget(self._area)
-        self._timer = QTimer(self)
-        self._timer.setSingleShot(True)
-        self._timer.timeout.connect(self._ask)
+        self.again = AskAgain(self, _EVERY_MS, self._ask, self._offline)
         desk.focus.job_changed.connect(partial(self._turn, "work"))
         desk.focus.unit_changed.connect(partial(self._turn, "work"))
         desk.focus.node_changed.connect(partial(self._turn, "node"))
-        desk.client.stood.connect(self._stood)
         when_seen(desk.theme, self, self._again)
         self._say("Select a job, a frame or a node to see why it waits.")
 
@@ -94,13 +89,13 @@ class WhyView(View):
 
     def refresh(self) -> None:
         """Asks anew."""
-        self._soon(0)
+        self.again.soon()
 
     def farm_changed(self, change: FarmChange) -> None:
         """Asks anew soon when the job that is looked at changed."""
         slot = self.desk.client.store.jobs.slot(self.desk.focus.job)
         if self._about == "work" and slot >= 0 and slot in change.jobs.changed:
-            self._soon(_SOON_MS)
+            self.again.soon(SOON_MS)
 
     def action_context(self) -> ActionContext:
         """The work it explains."""
@@ -137,40 +132,29 @@ class WhyView(View):
         for button in self._tabs.buttons():
             button.setChecked((button.text() == "Node") == (about == "node"))
         self._all_nodes = False
-        self._soon(_SOON_MS // 5)
+        self.again.soon(SOON_MS // 5)
 
-    def _stood(self) -> None:
-        if self.on and self.desk.client.live and not self._timer.isActive() and not self._asked:
-            self._soon(_SOON_MS)
-
-    def _soon(self, in_ms: int) -> None:
-        if self.on and (not self._timer.isActive() or self._timer.remainingTime() > in_ms):
-            self._timer.start(in_ms)
+    def _chosen(self) -> tuple[str, str, str] | None:
+        """Address, node and name of what is asked about; None, and said so, when nothing is selected."""
+        focus = self.desk.focus
+        if self._about == "node":
+            if focus.node:
+                return "", str(focus.node), f"node {focus.node}"
+            self._say("Select a node to see why it takes no work.")
+            return None
+        if focus.job:
+            address = self._units().address if focus.step else f"J{focus.job}"
+            return address, "", address
+        self._say("Select a job, a frame or a node to see why it waits.")
+        return None
 
     def _ask(self) -> None:
-        if not self.on:
+        chosen = self._chosen()
+        if chosen is None:
             return
-        focus, client = self.desk.focus, self.desk.client
-        if self._about == "node":
-            if not focus.node:
-                self._say("Select a node to see why it takes no work.")
-                return
-            address, node, what = "", str(focus.node), f"node {focus.node}"
-        elif focus.job:
-            address = what = self._units().address if focus.step else f"J{focus.job}"
-            node = ""
-        else:
-            self._say("Select a job, a frame or a node to see why it waits.")
-            return
-        if not client.live:
-            if self._shown is None or self._shown[0] != what:
-                self._say("The farm cannot be asked just now; the answer comes when it is back.")
-            return
-        if self._asked:
-            client.forget(self._asked)
-        self._asked = client.ask(
+        address, node, what = chosen
+        self.again.ask(
             WhyReq,
-            self,
             partial(self._answered, what),
             partial(self._failed, what),
             reply=WhyReply,
@@ -178,23 +162,24 @@ class WhyView(View):
             node=node,
         )
 
+    def _offline(self) -> None:
+        chosen = self._chosen()
+        if chosen is not None and (self._shown is None or self._shown[0] != chosen[2]):
+            self._say("The farm cannot be asked just now; the answer comes when it is back.")
+
     def _answered(self, what: str, reply: WhyReply) -> None:
-        self._asked = 0
         plain = (what, (reply.rows, reply.node, reply.reason, reply.work, reply.waiting, reply.more))
         if plain != self._shown:
             self._shown = plain
             self._build(what, reply)
-        self._soon(_EVERY_MS)
 
     def _failed(self, what: str, error: OvercrankError) -> None:
-        self._asked = 0
         self._shown = (what, error.message)
         self._say(error.message, error.hint)
-        self._soon(_EVERY_MS)
 
     def _again(self) -> None:
         self._shown = None
-        self._soon(0)
+        self.again.soon()
 
     # -- the answer --
 

@@ -209,7 +209,13 @@ def _would_be_in_vain(desk: CoreDesk, record: Record, context: ActionContext, va
 
     def shown() -> object:
         return [
-            (job.shown(), job.priority, job.project, [bytes(one.state) for one in job.steps])
+            (
+                job.shown(),
+                job.priority,
+                job.rank,
+                job.project,
+                [(bytes(one.state), one.rank, one.spec.first, one.spec.last) for one in job.steps],
+            )
             for job in farm.jobs.values()
         ]
 

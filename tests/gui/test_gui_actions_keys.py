@@ -192,11 +192,21 @@ def test_rows_stand_still_under_a_menu_and_it_means_what_was_selected(
 def test_a_button_is_grey_with_the_reason_and_wakes_with_the_connection(stage: Stage, rig: Rig) -> None:
     rig.client.look("test", jobs=True)
     rig.snapshot((job_row(1),))
-    button = rig.actions.button("pause", lambda: ActionContext("jobs", jobs=(1,)), stage)
+    button = rig.actions.button("cancel", lambda: ActionContext("jobs", jobs=(1,)), stage)
+    waits = rig.actions.button("pause", lambda: ActionContext("jobs", jobs=(1,)), stage)
     assert button.isEnabled()
     rig.give(Standing(Link.LOST, "gone"))
     assert not button.isEnabled()
-    assert button.toolTip() == "Not possible: not connected: gone"
+    assert button.toolTip() == (
+        "Not possible: not connected: gone; it is not sent later: what runs by then would lose its work"
+    )
+    assert waits.isEnabled(), "pausing waits for the farm"
+    waits.click()
+    assert not asked(rig)
+    assert waits.toolTip() == "Not possible: J1 is paused already", "as good as"
+    rig.actions.later.take_back_all()
+    assert waits.isEnabled()
     rig.give(Standing(Link.LIVE))
-    button.click()
+    assert button.isEnabled()
+    waits.click()
     assert len(asked(rig)) == 1

@@ -15,9 +15,10 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVB
 from client_gui.actions.buttons import show_possible
 from client_gui.actions.records import BY_ID
 from client_gui.delegates.bars import PARTS_ORDER, draw_parts
+from client_gui.models.figures import local_zone
 from client_gui.store.columns import summed_counts
 from client_gui.store.eta import UNKNOWN, eta_text, left_text, standstill
-from client_gui.style.glyphs import state_icon
+from client_gui.style.glyphs import icon, state_icon
 from client_gui.style.lazily import when_seen
 from client_gui.style.theme import Theme
 from client_gui.views.chips import FlowLayout
@@ -25,7 +26,6 @@ from client_gui.views.job_parts.board import JobBoard
 from client_gui.views.job_parts.charts import Sparkline
 from client_gui.views.job_parts.frameset import many, state_word
 from client_gui.views.job_parts.sums import Sums
-from client_gui.views.job_parts.timespanel import local_zone
 from client_gui.views.job_parts.timesums import line_of
 from farm.model.states import UnitState
 from farm.sdk.words import price_text, time_text
@@ -200,16 +200,26 @@ class JobHeader(QWidget):
         theme = self._theme
         pending = board.desk.actions.pending("jobs", board.job, "state")
         word = pending or str(row["state"])
-        self._glyph.setPixmap(state_icon(theme, word).pixmap(theme.em(1.0), theme.em(1.0)))
-        self._state.setText(f"{word}{'…' if pending else ''}")
+        waits = board.desk.actions.waits("jobs", board.job, "state")
+        sign = icon(theme, "clock", "warn") if waits else state_icon(theme, word)
+        self._glyph.setPixmap(sign.pixmap(theme.em(1.0), theme.em(1.0)))
+        self._state.setText(f"{word}, waits" if waits else f"{word}{'…' if pending else ''}")
+        self._state.setToolTip(f"{row['state']}; {word} when the farm is back" if waits else "")
         palette = self._state.palette()
-        palette.setColor(QPalette.ColorRole.WindowText, theme.state_colour(word))
+        colour = theme.colour("warn") if waits else theme.state_colour(word)
+        palette.setColor(QPalette.ColorRole.WindowText, colour)
         self._state.setPalette(palette)
-        self._state.setAccessibleName(f"State: {word}{', under way' if pending else ''}")
+        told = " when the farm is back" if waits else ", under way" if pending else ""
+        self._state.setAccessibleName(f"State: {word}{told}")
         self._name.setText(str(row["name"]))
         self._name.setToolTip(f"J{board.job} {row['name']}\nsubmitted {time_text(row['submitted_us'])}")
         priority = board.desk.actions.pending("jobs", board.job, "priority")
-        who = [f"J{board.job}", row["user"], row["project"], f"priority {priority or row['priority']}"]
+        urgent = f"priority {priority or row['priority']}"
+        if board.desk.actions.waits("jobs", board.job, "priority"):
+            urgent += ", waits"
+        # Only where somebody put it ahead or behind: of most jobs there is nothing to say.
+        ahead = f"rank {row['rank']}" if row.get("rank") else ""
+        who = [f"J{board.job}", row["user"], row["project"], urgent, ahead]
         self._who.setText(" · ".join(str(part) for part in who if part))
         self._reason.setText(str(row["reason"]))
         self._reason.setVisible(bool(row["reason"]))
@@ -268,7 +278,10 @@ class JobHeader(QWidget):
     def _show_buttons(self, row: dict[str, Any]) -> None:
         book, context = self._board.desk.actions, self._board.job_context()
         why_not = book.judge(context)
-        paused = row["state"] == "paused"
+        # Of what waits for the farm the opposite can be asked for, too.
+        pending = book.pending("jobs", self._board.job, "state")
+        waits = book.waits("jobs", self._board.job, "state")
+        paused = (pending if waits else row["state"]) == "paused"
         for action, button in self.buttons.items():
             if action in ("pause", "resume"):
                 button.setVisible((action == "resume") == paused)

@@ -6,8 +6,6 @@ What belongs here: the panel, for the selected frames or for the whole step.  Wh
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
@@ -16,6 +14,7 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtGui import QPalette, QShowEvent
 from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
+from client_gui.models.figures import local_zone
 from client_gui.store import times
 from client_gui.store.eta import eta_text, left_text, standstill
 from client_gui.style.lazily import when_seen
@@ -33,11 +32,6 @@ SELECTED_FROM: Final = 2
 #: How often it is drawn anew at most while figures come.
 EVERY_MS: Final = 400
 _SLOWEST: Final = 6
-
-
-def local_zone() -> Any:
-    """The time zone of this machine."""
-    return datetime.fromtimestamp(time.time(), UTC).astimezone().tzinfo or UTC
 
 
 class TimesPanel(QScrollArea):
