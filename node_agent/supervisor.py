@@ -71,8 +71,8 @@ class ExitFacts(msgspec.Struct, frozen=True, kw_only=True):
         user_s: CPU seconds in user mode, of the tree as far as its processes were waited for.
         sys_s: CPU seconds in the kernel, likewise.
         leftovers: Processes that outlived the first one and had to be killed.
-        lost: It was killed because supervisor or guard died, not by anything it did.  Figures are unknown (0) where
-            the supervisor itself could not tell them any more.
+        lost: It was killed because supervisor or guard died, not by anything it did.  Figures are unknown (0)
+            where the supervisor itself could not tell them any more.
     """
 
     returncode: int

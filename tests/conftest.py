@@ -13,22 +13,27 @@ import gc
 import logging
 import os
 import re
+import signal
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-#: A busy machine needs a moment to reap what a test has ended in order.
-PATIENCE_S = 3.0
+from tests.support.waiting import PATIENCE_S
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+# Who starts tests in the background may have them ignore Ctrl-C; programs they start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _TASKS = Path("/proc/self/task")
 _FDS = Path("/proc/self/fd")
@@ -110,7 +115,10 @@ def _stack(ident: int) -> str:
 
 
 def _wait_until(done: Callable[[], bool]) -> None:
-    """Waits for the last of what is ending already; returns at once when nothing is."""
+    """Waits for the last of what is ending already; returns at once when nothing is.
+
+    A busy machine needs its time to reap what a test has ended in order.
+    """
     deadline = time.monotonic() + PATIENCE_S
     pause = threading.Event()
     while not done() and time.monotonic() < deadline:
@@ -134,6 +142,7 @@ def _nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     left += [f"process {pid} was left: {line}" for pid, line in _children().items() if pid not in children]
     if counts_files and len(_open_files()) > len(files):
         gc.collect()
+        _wait_until(lambda: len(_open_files()) <= len(files))
         now = _open_files()
         if len(now) > len(files):
             new = [f"{fd} -> {target}" for fd, target in sorted(now.items()) if files.get(fd) != target]
@@ -181,3 +190,14 @@ def _unexpected_log_records(request: pytest.FixtureRequest) -> Iterator[list[log
 def allow_log(_unexpected_log_records: list[logging.LogRecord]) -> list[logging.LogRecord]:
     """Records at WARNING and above so far; a test that uses this looks at them itself."""
     return _unexpected_log_records
+
+
+# ---------------------------------------------------------------- windows
+
+
+@pytest.fixture
+def qtbot(qapp: Any, request: pytest.FixtureRequest) -> Any:
+    """pytest-qt's, but it waits as long as all tests do."""
+    from tests.support.patient_bot import PatientBot  # tests without windows need no Qt
+
+    return PatientBot(request)

@@ -29,7 +29,7 @@ from client_gui.views.jobs import JobsView
 from tests.support.gui_job import JobOf, StepOf, states_of
 from tests.support.gui_job_dock import SPEC
 from tests.support.gui_jobs import jobs
-from tests.support.gui_log_bench import TIMEOUT_MS, Bench, spools
+from tests.support.gui_log_bench import Bench, spools
 from tests.support.gui_net import Stand
 from tests.support.gui_rig import Rig
 from tests.support.gui_shell import Shell
@@ -130,22 +130,23 @@ def page(rig: Rig, qtbot: QtBot) -> Iterator[Page]:
     rig.give(Standing(Link.CONNECTING))
     made = Page(rig, qtbot)
     # The folders of this machine are read by a thread: wait, so that no test is overtaken by it.
-    with qtbot.waitSignal(made.discovery.changed, timeout=10_000):
+    with qtbot.waitSignal(made.discovery.changed):
         made.discovery.refresh()
     yield made
     made.view.hide()
 
 
 @pytest.fixture
-def bench(rig: Rig, qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+def bench(
+    rig: Rig, qtbot: QtBot, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Bench]:
     """A Log dock, whose files of logs are gone when it is."""
-    own = tmp_path / "spools"  # tests of other processes leave theirs in the machine's folder meanwhile
-    own.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(own))
+    # Tests of other processes leave theirs in the machine's folder meanwhile.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("spools")))
     found = Bench(rig, qtbot)
     yield found
     found.close()
-    qtbot.waitUntil(lambda: not spools(), timeout=TIMEOUT_MS)
+    qtbot.waitUntil(lambda: not spools())
 
 
 @pytest.fixture
@@ -192,8 +193,8 @@ def view(rig: Rig, job: JobOf, qtbot: QtBot) -> Iterator[JobView]:
     found = JobView(rig.desk)
     qtbot.addWidget(found)
     found.resize(1000, 900)
-    found.show()
-    qtbot.waitExposed(found)
+    with qtbot.waitExposed(found):
+        found.show()
     job.show()
     rig.settle()
     yield found

@@ -48,8 +48,8 @@ class Stand:
         self.board.set_on(True)
         job.show()
         self.grid.resize(640, 300)
-        self.grid.show()
-        qtbot.waitExposed(self.grid)
+        with qtbot.waitExposed(self.grid):
+            self.grid.show()
 
     def _changed(self, change: FarmChange) -> None:
         self.board.farm_changed(change)

@@ -44,8 +44,8 @@ class Stand:
         self.board.set_on(True)
         job.show()
         self.tab.resize(1000, 800)
-        self.tab.show()
-        qtbot.waitExposed(self.tab)
+        with qtbot.waitExposed(self.tab):
+            self.tab.show()
         self.until(lambda: self.tab.model.median_s() is not None)
 
     def _changed(self, change: FarmChange) -> None:

@@ -58,7 +58,7 @@ class Stand:
     def until(self, so: object) -> None:
         """Waits until something is so, while the farm answers."""
         assert callable(so)
-        self.qtbot.waitUntil(lambda: bool(self.rig.settle()) or bool(so()), timeout=20_000)
+        self.qtbot.waitUntil(lambda: bool(self.rig.settle()) or bool(so()))
 
     def settle(self) -> None:
         """Waits until nothing is being worked out any more."""

@@ -175,11 +175,18 @@ def test_a_job_that_ended_says_when_and_forecasts_nothing(view: JobView, job: Jo
     assert "2.80–3.40 USD" not in said
 
 
-def test_without_a_connection_no_button_of_the_job_can_be_pressed(rig: Rig, view: JobView) -> None:
+def test_without_a_connection_buttons_of_the_job_wait_for_it_or_say_why_not(rig: Rig, view: JobView) -> None:
     buttons = view.header.buttons
     assert buttons["pause"].isEnabled()
     rig.give(Standing(Link.LOST, "no answer", retry_in_s=3.0))
-    assert not any(button.isEnabled() for button in buttons.values())
-    assert "not connected" in buttons["pause"].toolTip()
+    able = {name for name, button in buttons.items() if button.isEnabled() and not button.isHidden()}
+    assert able == {"pause", "priority"}
+    assert "not connected" in buttons["cancel"].toolTip()
+    buttons["pause"].click()
+    assert "paused, waits" in texts(view)
+    assert not buttons["resume"].isHidden(), "what waits can be turned round"
+    buttons["resume"].click()
+    assert ", waits" not in texts(view)
+    assert not rig.actions.later.waits
     rig.give(Standing(Link.LIVE))
     assert buttons["pause"].isEnabled()

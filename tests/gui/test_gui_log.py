@@ -13,12 +13,13 @@ from pytestqt.qtbot import QtBot
 from client_gui.net.port import Ask, Standing
 from client_gui.store.farmstore import Link
 from client_gui.views.log import LogView
+from client_gui.views.log_parts import document
 from client_gui.views.log_parts.document import READY_CHARS, LogDocument, LogId
 from farm.model.errors import Denied, FarmUnreachable
 from farm.model.states import UnitState
 from farm.protocol.bulk import PIECE, LogGetMsg
 from farm.protocol.client import AttemptRow, WhyCause, WhyReply, WhyReq, WhyRow
-from tests.support.gui_log_bench import TIMEOUT_MS, Bench, notices
+from tests.support.gui_log_bench import Bench, notices
 from tests.support.gui_logs import Logs, attempt_row, render_log
 from tests.support.gui_rig import Rig
 
@@ -177,6 +178,23 @@ def test_a_log_of_20_mb_keeps_no_text_and_jumps_before_it_is_all_here(bench: Ben
     assert "line 100,000 of" in bench.view.reader.place.text()
 
 
+def test_pieces_that_come_together_are_shown_together(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(document, "TELL_MS", 600_000)  # not again before everything is here
+    text = b"".join(render_log(20_000_000, errors_at=()))
+    bench.logs.put(1, text)
+    bench.attempts = [attempt_row(1, outcome="done", reason="")]
+    bench.look()
+    bench.until(lambda: bench.view.reader.document is not None and bench.document.map.rows > 1)
+    told: list[int] = []
+    bench.document.grew.connect(lambda: told.append(bench.document.map.rows))
+    bench.until(lambda: bench.document.map.whole)
+    assert bench.document.map.lines == text.count(b"\n")
+    assert 0 < len(told) < 10 < len(text) // PIECE, "the window does not show its figures anew for each piece"
+    bench.until(lambda: "of" in bench.view.reader.place.text())
+    lines = text.count(b"\n")
+    assert f"of {lines:,}" in bench.view.reader.place.text()
+
+
 def test_a_new_attempt_is_shown_when_the_newest_was(bench: Bench) -> None:
     bench.logs.put(1, b"first\n")
     bench.attempts = [attempt_row(1)]
@@ -252,7 +270,7 @@ def test_a_document_ends_without_leaving_its_file(rig: Rig, qtbot: QtBot) -> Non
     document = LogDocument(rig.client, LogId(1, "beauty", 1))
     document.open(at_end=True)
     rig.settle()
-    qtbot.waitUntil(lambda: document.asked and document.map.whole, timeout=TIMEOUT_MS)
+    qtbot.waitUntil(lambda: document.asked and document.map.whole)
     assert document.map.rows == 1
     path = document.path
     assert Path(path).read_bytes() == b"text\n"

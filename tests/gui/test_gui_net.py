@@ -23,6 +23,7 @@ from farm.protocol.common import HelloMsg, RefusedMsg
 from farm.sdk.connect import Access
 from farm.transport.client_link import LinkState
 from tests.support.gui_net import BULK, CONTROL, PAIR, Stand, act, page, read
+from tests.support.waiting import PATIENCE_S
 
 # -- dialling ----------------------------------------------------------------------------------------
 
@@ -90,17 +91,17 @@ def test_a_host_that_is_being_looked_up_keeps_nobody_waiting(monkeypatch: pytest
 
     def getaddrinfo(*_: Any, **__: Any) -> Any:
         asked.set()
-        go.wait(20)
+        go.wait(PATIENCE_S)
         raise OSError("no such name")
 
     monkeypatch.setattr("client_gui.net.dialer.socket.getaddrinfo", getaddrinfo)
     endpoint = Endpoint(control="farm.lan:7460", join="farm.lan:7461", bulk=BULK, public="", farm_id="f")
     done = threading.Event()
     route = Route(Access("studio", endpoint, PAIR), done.set)
-    assert asked.wait(10)
+    assert asked.wait(PATIENCE_S)
     assert not route.ready
     go.set()
-    assert done.wait(10)
+    assert done.wait(PATIENCE_S)
     assert route.ready
     assert route.trouble == "host name 'farm.lan' cannot be looked up"
 
@@ -122,7 +123,7 @@ def test_a_looked_up_host_is_dialled_by_number_and_named_as_people_know_it(
     )
     done = threading.Event()
     route = Route(Access("studio", endpoint, PAIR), done.set)
-    assert done.wait(10)
+    assert done.wait(PATIENCE_S)
     assert str(route.numeric("farm.lan:9")) == "10.9.9.9:9"
     assert str(route.numeric("other.lan:9")) == "other.lan:9"
     error = Dialer().why(route, "farm.lan:9", FarmUnreachable("nothing answers at 10.9.9.9:9"))

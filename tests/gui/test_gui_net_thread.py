@@ -27,6 +27,7 @@ from farm.protocol.codec import AnyToClient, Codec, encode
 from farm.protocol.common import WelcomeMsg
 from tests.support.gui_net import FakeDialer
 from tests.support.gui_rig import FakePort, Rig, job_row, node_row
+from tests.support.waiting import PATIENCE_S
 
 # -- decoding, mailbox, thread -----------------------------------------------------------------------
 
@@ -104,9 +105,9 @@ def test_the_thread_ends_whatever_it_was_doing_and_may_be_ended_twice(qapp: Any)
     thread.listen(came.set)
     thread.post(Dial("studio"))  # before it begins: not lost
     thread.start()
-    assert came.wait(10)
+    assert came.wait(PATIENCE_S)
     assert any(isinstance(message, Standing) for message in thread.take())
-    assert thread.stop()
+    assert thread.stop(PATIENCE_S)
     assert thread.stop()
     assert not thread.isRunning()
     never = SocketsThread(dialer)
@@ -128,11 +129,11 @@ def test_a_fault_in_the_thread_is_told_and_it_goes_on(qapp: Any) -> None:
     thread.post(Dial("studio"))
     given: list[Incoming] = []
     while not any(isinstance(one, Standing) and one.link is Link.LOST for one in given):
-        assert came.wait(10)
+        assert came.wait(PATIENCE_S)
         came.clear()
         given += thread.take()
     assert "a fault in the client: ZeroDivisionError" in given[-1].trouble  # type: ignore[union-attr]
-    assert thread.stop()
+    assert thread.stop(PATIENCE_S)
 
 
 # -- the window's end --------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ def test_a_port_keeps_what_is_posted_and_ends_more_than_once(make: Callable[[], 
     port.post(Follow(("jobs",)))
     port.start()
     port.post(Dial("studio"))
-    assert port.stop()
+    assert port.stop(PATIENCE_S)
     assert port.stop()
     port.post(Resync())  # to one that has ended: no matter
     port.take()
@@ -209,17 +210,22 @@ def test_the_watchdog_says_what_the_window_was_doing(
     dog.start()
     go = threading.Event()
 
+    def told() -> bool:
+        # A machine that is busy may be slow enough elsewhere to be told of, too.
+        return any("in hang" in record.getMessage() for record in allow_log)
+
     def hang() -> None:
         # Until the watchdog has written: this is the window's thread, and it answers nobody meanwhile.
         for _ in range(400):
-            if any("window-blocked" in record.getMessage() for record in allow_log):
+            if told():
                 break
             go.wait(0.05)
 
     QTimer.singleShot(0, dog, hang)
-    qtbot.waitUntil(lambda: bool(allow_log), timeout=20_000)
+    qtbot.waitUntil(lambda: bool(allow_log))
     dog.stop()
-    assert "in hang" in allow_log[0].getMessage()
+    assert told()
+    assert all("window-blocked" in record.getMessage() for record in allow_log)
 
 
 def test_the_watchdog_is_off_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from client_gui.store.farmstore import Link
 from farm.model.errors import UnknownName
 from farm.protocol.client import ActReply, ActReq, FrameRow, FramesReply, FramesReq
 from tests.support.gui_rig import Rig, job_row, node_row
+from tests.support.patient_bot import PATIENCE_MS
 
 JOB = ActionContext("jobs", jobs=(1,))
 
@@ -146,7 +147,7 @@ def test_many_jobs_are_searched_without_holding_up_the_window(qtbot: QtBot, stag
     rig.snapshot(tuple(job_row(n, name=f"asset_{n:05}", steps=()) for n in range(1, 8001)))
     palette = _palette(qtbot, stage)
     qtbot.keyClicks(palette.edit, "asset_07999")
-    qtbot.waitUntil(lambda: _shown(palette) == ["J7999 asset_07999"], timeout=10_000)
+    qtbot.waitUntil(lambda: _shown(palette) == ["J7999 asset_07999"])
 
 
 def test_the_entries_are_a_sound_model(qtbot: QtBot, qtmodeltester: ModelTester, stage: Stage) -> None:
@@ -315,7 +316,7 @@ def test_a_folder_whose_server_hangs_holds_up_neither_others_nor_the_end(
         rig.settle()
         qtbot.waitUntil(lambda: opened == [str(tmp_path)])
         assert all(worker.daemon for worker in workers), "a program ends without waiting for these"
-        assert QThreadPool.globalInstance().waitForDone(0), "for those it waits"
+        assert QThreadPool.globalInstance().waitForDone(PATIENCE_MS), "for those it waits"
     finally:
         server_is_back.set()
     qtbot.waitUntil(lambda: len(opened) == 2)

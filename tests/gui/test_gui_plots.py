@@ -114,7 +114,7 @@ def test_range_by_keyboard_theme_and_offline(rig: Rig, qtbot: QtBot) -> None:
     asked = len(rig.port.asked(SeriesReq))
     view.hide()
     view.refresh()
-    qtbot.waitUntil(lambda: not view._timer.isActive())
+    assert view.again.due_ms is None
     assert len(rig.port.asked(SeriesReq)) == asked, "a hidden dock asks nothing"
 
 

@@ -26,7 +26,6 @@ from farm.protocol.client import AttemptsReply, AttemptsReq, FrameRow, FramesRep
 from tests.support.gui_logs import attempt_row, picture
 from tests.support.gui_rig import NOW_US, Rig, job_row
 
-TIMEOUT_MS = 15_000
 MAP = bytes([3] * 40 + [2] * 10 + [1] * 50)
 
 
@@ -85,7 +84,7 @@ class Bench:
         )
 
     def until(self, true: Callable[[], bool]) -> None:
-        self.qtbot.waitUntil(true, timeout=TIMEOUT_MS)
+        self.qtbot.waitUntil(true)
 
     def asked(self) -> list[PreviewGetMsg]:
         return self.rig.port.asked(PreviewGetMsg)
@@ -378,7 +377,7 @@ def test_pictures_are_kept_while_there_is_room(
     def get(unit: int) -> None:
         found.want("me", [(1, "beauty", unit)])
         rig.settle()
-        qtbot.waitUntil(lambda: found.picture((1, "beauty", unit)) is not None, timeout=TIMEOUT_MS)
+        qtbot.waitUntil(lambda: found.picture((1, "beauty", unit)) is not None)
 
     for unit in range(5):
         get(unit)

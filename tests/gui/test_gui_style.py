@@ -292,8 +292,8 @@ def test_what_has_the_keyboard_has_a_ring_of_the_focus_colour(
     column = QVBoxLayout(window)
     for widget in (QPushButton("Pause"), QLineEdit()):
         column.addWidget(widget)
-    window.show()
-    qtbot.waitExposed(window)
+    with qtbot.waitExposed(window):
+        window.show()
     window.activateWindow()
 
     def ringed(widget: QWidget) -> bool:

@@ -18,6 +18,7 @@ from client_gui.views.submit_parts.outbox import Outbox
 from farm.protocol.client import JobReply, JobReq, SubmitReq
 from tests.support.gui_rig import Rig, job_row
 from tests.support.gui_submit import Dock, command_file, sent
+from tests.support.waiting import PATIENCE_S
 
 #: A menu without a screen.
 pytestmark = [
@@ -69,7 +70,7 @@ def test_reading_a_slow_disk_does_not_hold_the_window_and_can_be_stopped(
     slow = "client_gui.views.submit_parts.opener.open_paths"
 
     def read(_paths: Any, _farm: Any, _stopped: Any) -> list[Any]:
-        go.wait(10)
+        go.wait(PATIENCE_S)
         return []
 
     monkeypatch.setattr(slow, read)

@@ -18,6 +18,7 @@ from client_gui.store.farmstore import Link
 from farm.model.errors import SessionRefused
 from farm.protocol.bulk import JoinedMsg
 from tests.support.gui_welcome import LOST, REFUSED, STRANGER, STUDIO, VERSION, Page, announced
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -150,7 +151,7 @@ def test_what_comes_and_goes_on_the_network_keeps_the_choice(page: Page, qtbot: 
 
 def test_a_network_that_forbids_listening_is_a_quiet_sentence(page: Page, qtbot: QtBot) -> None:
     page.networks[-1].trouble = "the network cannot be listened to: Operation not permitted"
-    with qtbot.waitSignal(page.discovery.changed, timeout=10_000):
+    with qtbot.waitSignal(page.discovery.changed):
         page.networks[-1].tell(())
     assert "Operation not permitted." in page.view.connect_card.none.text()
 
@@ -167,7 +168,7 @@ def test_what_is_announced_after_the_page_was_left_is_dropped(page: Page, qtbot:
     network = page.networks[-1]
     page.view.hide()
     network.tell((announced("late", "id-9"),))
-    with qtbot.waitSignal(page.discovery.changed, timeout=10_000):
+    with qtbot.waitSignal(page.discovery.changed):
         page.discovery.refresh()
     assert page.discovery.choices == ()
 
@@ -180,7 +181,7 @@ def test_a_token_is_redeemed_in_a_thread_and_the_farm_connected_to(
 
     def join(token: str, **_: Any) -> tuple[str, JoinedMsg]:
         asked.append((token, threading.current_thread().name))
-        assert go.wait(20)
+        assert go.wait(PATIENCE_S)
         return "nord", JoinedMsg("f00d", "Nord", "artist", "ana", "", "")
 
     monkeypatch.setattr("farm.sdk.connect.join", join)
@@ -192,7 +193,7 @@ def test_a_token_is_redeemed_in_a_thread_and_the_farm_connected_to(
     assert not card.join_button.isEnabled()
     qtbot.keyClick(card.token, Qt.Key.Key_Return)
     go.set()
-    qtbot.waitUntil(lambda: page.connected == ["nord"], timeout=10_000)
+    qtbot.waitUntil(lambda: page.connected == ["nord"])
     assert asked == [("ovc1-abc", "join")], "once, and not in the window's thread"
     assert card.token.text() == "", "a spent secret is not left on the screen"
     assert card.join_button.isEnabled()
@@ -213,7 +214,7 @@ def test_a_token_that_is_none_is_told_beside_the_field(
     card = page.view.connect_card
     qtbot.keyClicks(card.token, token)
     qtbot.keyClick(card.token, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: words in card.problem.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: words in card.problem.text())
     assert card.token.text() == token, "so that it can be mended"
     qtbot.keyClicks(card.token, "x")
     assert card.problem.isHidden(), "an error that is being mended is not shouted"
@@ -231,12 +232,12 @@ def test_a_token_the_broker_does_not_take_and_one_for_an_agent(
     monkeypatch.setattr("farm.sdk.connect.join", spent)
     qtbot.keyClicks(card.token, "ovc1-abc")
     qtbot.keyClick(card.token, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: "This join token was used. Ask for a new" in card.problem.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "This join token was used. Ask for a new" in card.problem.text())
     monkeypatch.setattr(
         "farm.sdk.connect.join", lambda token, **_: ("x", JoinedMsg("f", "X", "agent", "", "", ""))
     )
     qtbot.keyClick(card.token, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: "lets this machine render" in card.problem.text(), timeout=10_000)
+    qtbot.waitUntil(lambda: "lets this machine render" in card.problem.text())
     assert page.connected == []
 
 

@@ -249,7 +249,7 @@ def test_what_was_typed_is_gone_when_the_page_is_left(page: Page, qtbot: QtBot) 
     card = page.view.connect_card
     qtbot.keyClicks(card.token, "nonsense")
     qtbot.keyClick(card.token, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: bool(card.problem.text()), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(card.problem.text()))
     page.view.hide()
     page.view.show()
     assert card.token.text() == ""
@@ -273,7 +273,7 @@ def test_a_program_that_cannot_be_started_says_so(qtbot: QtBot, monkeypatch: pyt
     said: list[str] = []
     demo.said.connect(said.append)
     demo.start(Path("/tmp/never"))
-    qtbot.waitUntil(lambda: demo.state is State.IDLE, timeout=10_000)
+    qtbot.waitUntil(lambda: demo.state is State.IDLE)
     assert "cannot be started" in demo.trouble
     assert said
 

@@ -68,8 +68,17 @@ class Dressed:
         changed: list[int] = []
         self.rig.theme.sheet_changed.connect(lambda: changed.append(1))
         self.rig.theme.set_zoom(zoom)
-        self.bot.waitUntil(lambda: bool(changed), timeout=10_000)
+        self.bot.waitUntil(lambda: bool(changed))
         self.settle()
+
+    def fits(self, dock: str) -> None:
+        """Waits until no word is cut off; margins may follow a moment later."""
+
+        def check() -> None:
+            self.settle()
+            assert not cut_off(self.window), dock
+
+        self.bot.waitUntil(check)
 
     def close(self) -> None:
         self.windows.quit()
@@ -136,8 +145,7 @@ def test_nothing_is_cut_off_after_words_grew_and_shrank(dressed: Dressed) -> Non
     dressed.zoom(1.0)
     for dock in window.room.docks:
         window.show_dock(dock)
-        dressed.settle()
-        assert not cut_off(window), dock
+        dressed.fits(dock)
 
 
 @pytest.mark.parametrize("zoom", [0.8, 1.3])
@@ -147,8 +155,7 @@ def test_nothing_is_cut_off_while_words_are_larger(dressed: Dressed, zoom: float
     dressed.zoom(zoom)
     for dock in window.room.docks:
         window.show_dock(dock)
-        dressed.settle()
-        assert not cut_off(window), dock
+        dressed.fits(dock)
 
 
 def test_a_font_reaches_every_word_at_once(dressed: Dressed, qapp: QApplication) -> None:

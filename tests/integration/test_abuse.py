@@ -24,7 +24,7 @@ from farm.transport.client_link import ClientLink
 from tests.support.farmhouse import Farmhouse
 from tests.support.proxy import Proxy
 from tests.support.truth import Ledger, Renders, assert_exactly_once, job_file
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE_S, eventually
 
 _MIB = 1 << 20
 #: What ZMTP 3 says first: signature, version, mechanism, as-server, filler.
@@ -53,7 +53,8 @@ def _ports(house: Farmhouse) -> list[tuple[str, int]]:
 
 def _pour(address: tuple[str, int], data: bytes) -> None:
     """Sends bytes and waits until the broker hangs up or takes no more of it."""
-    with socket.create_connection(address, timeout=5) as sock:
+    with socket.create_connection(address, timeout=PATIENCE_S) as sock:
+        sock.settimeout(5)
         try:
             sock.sendall(data)
             sock.shutdown(socket.SHUT_WR)
@@ -88,7 +89,7 @@ def test_a_frame_that_claims_a_gigabyte_is_not_waited_for(shared: Farmhouse) -> 
             _pour(address, _GREETING + bytes([flags]) + struct.pack(">Q", 1 << 30) + bytes(_MIB))
     pair = shared.key("artist", "ada")
     for target in (shared.endpoint.control, shared.endpoint.bulk, shared.endpoint.join):
-        with Proxy(target) as proxy, dial(shared.access(pair), proxy.address, 10) as link:
+        with Proxy(target) as proxy, dial(shared.access(pair), proxy.address, PATIENCE_S) as link:
             proxy.inject_up(b"\x02" + struct.pack(">Q", 1 << 30) + bytes(_MIB))
             eventually(partial(_was_hung_up, link), "the broker hangs up")
     assert _rss_mib(shared.broker.pid) < before + 64
@@ -108,16 +109,16 @@ def test_what_does_not_decode_is_refused_with_a_reason(shared: Farmhouse) -> Non
     deep = b"\x91" * 5000 + b"\xc0"
     bodies = [b"", b"\xc1", deep, msgspec.msgpack.encode({"type": "no-such"}), b"\x81\xa4type\xa5hello"]
     bodies += [source.randbytes(300) for _ in range(20)]
-    with dial(shared.access(shared.key("artist", "ada")), shared.endpoint.control, 10) as link:
+    with dial(shared.access(shared.key("artist", "ada")), shared.endpoint.control, PATIENCE_S) as link:
         for body in bodies:
             assert link.send(body)
-            answer = link.recv(10)
+            answer = link.recv(PATIENCE_S)
             assert answer is not None, body[:20]
             refused = msgspec.msgpack.decode(answer, type=RefusedMsg)
             assert refused.reason
         # A request without a hello is asked to say hello.
         assert link.send(encode(wire.JobsReq(id=1)))
-        answer = link.recv(10)
+        answer = link.recv(PATIENCE_S)
         assert answer is not None
         assert b"rehello" in answer
     assert shared.client("artist", "ada").jobs() is not None
@@ -176,7 +177,7 @@ def test_a_flood_of_connections_is_survived(shared: Farmhouse, renders: Renders)
     try:
         for address in _ports(shared):
             for _ in range(100):
-                sock = socket.create_connection(address, timeout=5)
+                sock = socket.create_connection(address, timeout=PATIENCE_S)
                 socks.append(sock)
                 sock.sendall(_GREETING[:11])
         shared.wait_job(number)

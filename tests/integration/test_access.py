@@ -19,14 +19,14 @@ from farm.transport.keys import generate_keypair, load_keypair
 from tests.support.farmhouse import FAST, Farmhouse
 from tests.support.hand_agent import HandAgent
 from tests.support.truth import Ledger, Renders, assert_exactly_once
-from tests.support.waiting import eventually, throughout
+from tests.support.waiting import PATIENCE_S, eventually, throughout
 
 
 def test_an_artist_may_not_touch_another_s_job(shared: Farmhouse, renders: Renders) -> None:
     ada, bob = shared.client("artist", "ada"), shared.client("artist", "bob")
     number = ada.submit(renders.job("1-10", gated=True)).job
     assert shared.job(number).user == "ada"
-    for action in ("cancel", "pause", "retry", "skip", "mark-done", "archive"):
+    for action in ("cancel", "pause", "requeue", "retry", "skip", "mark-done", "next", "last", "archive"):
         with pytest.raises(Denied, match=r"bob \(artist\) may not .*it belongs to ada"):
             bob.act(action, f"J{number}")
     with pytest.raises(Denied, match="it belongs to ada"):
@@ -83,7 +83,7 @@ def test_a_key_opens_only_the_kind_of_session_it_is_for(shared: Farmhouse) -> No
         hello = HandAgent(shared.access(agent), "x")
         try:
             link.send(hello._session.greet())
-            answer = link.recv(10)
+            answer = link.recv(PATIENCE_S)
         finally:
             hello._link.close()
         assert answer is not None
@@ -198,7 +198,7 @@ def test_an_unknown_key_and_a_wrong_broker_key_get_nowhere(shared: Farmhouse) ->
     wrong = msgspec.structs.replace(shared.endpoint, public=generate_keypair().public)
     access = shared.access(shared.key("artist", "ada"), wrong)
     with pytest.raises(FarmUnreachable, match="its key is not the one expected"):
-        dial(access, wrong.control, 2.0)
+        dial(access, wrong.control, 5.0)
     assert shared.client("artist", "ada").jobs() is not None
 
 
@@ -228,10 +228,10 @@ def test_with_the_authenticator_dead_nobody_new_gets_in(
 def test_a_hello_of_an_unknown_version_is_refused_with_a_cure(shared: Farmhouse) -> None:
     with dial(shared.access(shared.key("artist", "ada")), shared.endpoint.control, 10) as link:
         link.send(encode(HelloMsg(oldest=VERSION + 7, newest=VERSION + 9)))
-        answer = link.recv(10)
+        answer = link.recv(PATIENCE_S)
         assert answer is not None
         assert "upgrade" in answer.decode("utf-8", "replace")
         link.send(encode(HelloMsg(oldest=OLDEST, newest=VERSION + 9)))
-        answer = link.recv(10)
+        answer = link.recv(PATIENCE_S)
         assert answer is not None
         assert b"welcome" in answer

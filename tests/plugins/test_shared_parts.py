@@ -169,7 +169,7 @@ def test_a_farm_that_hangs_is_given_up_killed_and_asked_again_with_the_same_toke
         "import signal; signal.pause()",
     )
     document = JOB | {"name": "hangs"}
-    made = submission(addon, hangs, document, timeout_s=3.0)
+    made = submission(addon, hangs, document, timeout_s=8.0)
     eventually(lambda: pid.exists() and " " in pid.read_text(), "the farm is called")
     assert not made.done
     assert not made.wait()

@@ -23,8 +23,9 @@ from farm.transport.keys import KeyPair, generate_keypair
 from farm.transport.poller import Poller
 from farm.transport.server_link import ServerLink
 from farm.transport.sockets import Socket, recv_nowait, send_nowait
+from tests.support.waiting import PATIENCE_S
 
-DEADLINE_S = 10.0
+DEADLINE_S = PATIENCE_S
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) -> None:
@@ -35,12 +36,12 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = DE
         time.sleep(0.002)
 
 
-def free_port() -> int:
-    """A TCP port that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A TCP port of this machine that nothing listens on, and nobody else can take meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 def receive(sock: Socket, timeout_s: float = DEADLINE_S) -> tuple[bytes, bytes, str] | None:

@@ -118,6 +118,8 @@ class FakeBroker:
         self.nodes: list[wire.NodeRow] = []
         self.keys: list[wire.KeyRow] = []
         self.spend: list[wire.SpendLine] = []
+        #: What an action says was lost.
+        self.lost_core_us = 0
         self.warnings: tuple[str, ...] = ()
         self.policy = Policy()
         self.limits: tuple[wire.LimitRow, ...] = ()
@@ -266,9 +268,8 @@ class FakeBroker:
 
     def _on_ActReq(self, request: wire.ActReq) -> Any:  # noqa: N802
         self._job(parse_address(request.address).job)
-        return wire.ActReply(
-            id=request.id, changed=1, message=f"{request.address} {request.action} {request.value}".strip()
-        )
+        message = f"{request.address} {request.action} {request.value}".strip()
+        return wire.ActReply(id=request.id, changed=1, message=message, lost_core_us=self.lost_core_us)
 
     def _on_NodesReq(self, request: wire.NodesReq) -> Any:  # noqa: N802
         return wire.NodesReply(id=request.id, nodes=tuple(self.nodes))

@@ -10,13 +10,12 @@ import os
 import sys
 import textwrap
 import threading
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 from node_agent import proctree
 from node_agent.supervisor import ProcessHandle, Supervisor
+from tests.support.waiting import eventually
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -34,15 +33,6 @@ with open(sys.argv[1] + ".new", "w") as file: file.write(str(os.getpid()))
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(600)
 """
-
-
-def eventually(condition: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
-    """Waits until ``condition`` holds."""
-    deadline = time.monotonic() + timeout_s
-    gate = threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline, f"not in {timeout_s} s: {what}"
-        gate.wait(0.01)
 
 
 def running(pid: int) -> bool:

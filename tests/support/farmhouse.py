@@ -34,15 +34,16 @@ from tests.support.managed import AgentProcess, Managed, command_line, reserve_p
 from tests.support.waiting import PATIENCE_S, eventually
 
 ROOT = Path(__file__).parents[2]
-#: Lease times in seconds: a thirtieth of the defaults, the heartbeat as often.
+#: Lease times in seconds: a fifteenth of the defaults, as a process of a busy machine may stand still for two
+#: seconds and is not to be lost for that; heartbeats twice as often.
 FAST: Mapping[str, float] = {
     "heartbeat_s": 0.0667,
-    "suspect_s": 0.5,
-    "lost_s": 2.0,
-    "lease_ttl_s": 1.5,
+    "suspect_s": 1.0,
+    "lost_s": 4.0,
+    "lease_ttl_s": 3.0,
     "kill_grace_s": 0.5,
-    # Longer than 60 s / 30: a client dials a broker that was away at most every 5 s, whatever the scale.
-    "restart_grace_s": 8.0,
+    # Longer than 60 s / 15: a client dials a broker that was away at most every 5 s, whatever the scale.
+    "restart_grace_s": 15.0,
 }
 #: Marks every process a house starts in its environment.
 TAG = "OVERCRANK_TEST_HOUSE"
@@ -383,7 +384,7 @@ class Farmhouse:
         found |= proctree.tagged(proctree.AGENT_TAG, lambda value: value in ids, table)
         return {pid: command_line(pid) for pid in found - {os.getpid()}}
 
-    def leftovers(self, patience_s: float = 5.0) -> list[str]:
+    def leftovers(self, patience_s: float = PATIENCE_S) -> list[str]:
         """What still runs though everything was ended; it is killed then."""
         deadline_s = time.monotonic() + patience_s
         while (left := self.running()) and time.monotonic() < deadline_s:

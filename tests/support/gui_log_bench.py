@@ -22,8 +22,6 @@ from farm.protocol.client import AttemptRow, AttemptsReply, AttemptsReq, WhyCaus
 from tests.support.gui_logs import Logs
 from tests.support.gui_rig import Rig, job_row
 
-TIMEOUT_MS = 15_000
-
 
 class Bench:
     """A Log dock that looks at frame 17 of J1/beauty, and the logs behind it."""
@@ -69,7 +67,7 @@ class Bench:
 
     def until(self, true: Callable[[], bool]) -> None:
         """Waits for something."""
-        self.qtbot.waitUntil(true, timeout=TIMEOUT_MS)
+        self.qtbot.waitUntil(true)
 
     @property
     def document(self) -> LogDocument:

@@ -47,9 +47,9 @@ class Dock:
         rig.port.answers.setdefault(EstimateReq, known)
         self.view = SubmitView(rig.desk)
         self.view.resize(560, 800)
-        self.view.show()
-        self.view.activateWindow()
-        qtbot.waitExposed(self.view)
+        with qtbot.waitExposed(self.view):
+            self.view.show()
+            self.view.activateWindow()
         self.until(lambda: self.view.bar.new.isEnabled() and self.view.outbox.loaded)
 
     def until(self, true: Callable[[], object]) -> None:
@@ -57,7 +57,7 @@ class Dock:
             self.rig.settle()
             return bool(true())
 
-        self.bot.waitUntil(settled, timeout=10_000)
+        self.bot.waitUntil(settled)
 
     def close(self) -> None:
         self.view.outbox.end()

@@ -63,8 +63,8 @@ class Page:
         self.connected: list[str] = []
         self.view.connect_to.connect(self.connected.append)
         self.view.resize(1100, 640)
-        self.view.show()
-        bot.waitExposed(self.view)
+        with bot.waitExposed(self.view):
+            self.view.show()
 
     def offer(self, *choices: Choice) -> None:
         self.discovery.choices = choices

@@ -11,7 +11,6 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.managed import reserve_ports
 from tests.support.real import require
 
 CURE = "install PostgreSQL (apt-get install postgresql) and psycopg (pip install 'overcrank[postgres]')"
@@ -65,7 +65,8 @@ class PostgresServer:
         # Not below pytest's folder: that one is closed to other users, and its path too long for a socket.
         self._folder = Path(tempfile.mkdtemp(prefix="overcrank-pg-", dir="/tmp"))
         self.password = secrets.token_hex(12)
-        self.port = _free_port()
+        # Kept while it is down for a moment, too.
+        ((self.port, self._reserved),) = reserve_ports(1)
         secret = self._folder / "password"
         secret.write_text(self.password + "\n", encoding="ascii")
         if self._as:
@@ -104,6 +105,7 @@ class PostgresServer:
         with contextlib.suppress(AssertionError):
             self.crash()
         shutil.rmtree(self._folder, ignore_errors=True)
+        self._reserved.close()
 
     def url(self, database: str) -> str:
         """Address of a database."""
@@ -135,9 +137,3 @@ def _known(name: str) -> bool:
     except KeyError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

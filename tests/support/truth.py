@@ -167,9 +167,10 @@ class Ledger:
 
     def failures(self, job: int, step: str) -> dict[int, list[tuple[str, int]]]:
         """Failures by unit: class, and node they happened on."""
-        leases = self.leases(job, step)
+        # Results first: the farm goes on, and the lease of each of them is there already.
+        results, leases = self.results(job, step), self.leases(job, step)
         found: dict[int, list[tuple[str, int]]] = defaultdict(list)
-        for row in self.results(job, step):
+        for row in results:
             if row.failure:
                 found[row.unit].append((row.failure, leases[row.attempt_id].node_id))
         return found

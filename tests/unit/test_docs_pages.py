@@ -12,7 +12,8 @@ from farm.core import chunks, invariants, pace
 from farm.core.events import PolicyEvent
 from farm.core.shares import UNIT
 from farm.model import failures
-from farm.model.jobs import ORDERS, AfterSpec, FailureSpec, JobSpec, StepSpec
+from farm.model.jobs import AfterSpec, FailureSpec, JobSpec, StepSpec
+from farm.model.orders import ORDERS
 from farm.model.policy import Policy
 from farm.model.resources import Resources
 from tests.support.core_rig import Rig, step

@@ -17,6 +17,8 @@ import psutil
 import pytest
 
 from farm.media.ffmpeg import find_ffmpeg
+from farm.media.stitch import StitchPlan, stitch
+from tests.unit.media.films import H, W
 
 Array = np.ndarray[Any, Any]
 #: numpy's names of sample types by OpenImageIO's.
@@ -155,6 +157,28 @@ def decode_raw(ffmpeg: str) -> Callable[..., bytes]:
             timeout=60,
         )
         return done.stdout
+
+    return run
+
+
+# -- films
+
+
+@pytest.fixture(scope="session")
+def frames(tmp_path_factory: pytest.TempPathFactory, save: Any, noise: Any) -> tuple[str, ...]:
+    """Twelve 8-bit pictures."""
+    folder = tmp_path_factory.mktemp("frames")
+    return tuple(str(save(folder / f"f.{k:04d}.png", noise(H, W, 3, "uint8", k))) for k in range(12))
+
+
+@pytest.fixture
+def make(tmp_path: Path, ffmpeg: str) -> Callable[..., Any]:
+    """Stitches a list of pictures to a file in the test's folder."""
+
+    def run(frames: tuple[str, ...], name: str = "film.mp4", **fields: Any) -> Any:
+        words = {"preset": "ultrafast", "threads": 1, **fields}
+        plan = StitchPlan(frames=tuple(map(str, frames)), output=str(tmp_path / name), **words)
+        return stitch(plan, ffmpeg=ffmpeg)
 
     return run
 

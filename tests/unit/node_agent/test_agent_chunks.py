@@ -11,7 +11,8 @@ import pytest
 from farm.model.reports import DONE, FAILED, RELEASED
 from farm.protocol.agent import StepTemplate, StopMsg
 from node_agent import ledger
-from tests.support.agent_rig import Rig, python_step, wait_for_file, wait_until
+from tests.support.agent_rig import Rig, python_step, wait_for_file
+from tests.support.waiting import eventually
 
 FRAMES = range(1, 41)
 
@@ -67,7 +68,7 @@ def test_frames_taken_back_in_the_middle_never_begin(rig: Rig, tmp_path: Path) -
         f'echo begins >> {tmp_path}/begun.$1; [ "$1" != 3 ] || while [ ! -e {gate} ]; do sleep 0.01; done'
     )
     lease = rig.broker.lease(shell_step(script), FRAMES)
-    wait_until((tmp_path / "begun.3").exists, "the third frame runs")
+    eventually((tmp_path / "begun.3").exists, "the third frame runs")
     rig.broker.batch(stops=(StopMsg(lease.attempt, "needed elsewhere", tuple(range(10, 40)), True),))
     rig.broker.wait_for(lambda: len(rig.broker.units(lease.attempt)) >= 32, "they are given back")
     gate.touch()
@@ -81,7 +82,7 @@ def test_frames_taken_back_in_the_middle_never_begin(rig: Rig, tmp_path: Path) -
 def test_a_stop_ends_the_chunk_and_keeps_what_was_done(rig: Rig, tmp_path: Path) -> None:
     script = f': > {tmp_path}/begun.$1; [ "$1" != 5 ] || exec sleep 600'
     lease = rig.broker.lease(shell_step(script), FRAMES)
-    wait_until((tmp_path / "begun.5").exists, "the fifth frame runs")
+    eventually((tmp_path / "begun.5").exists, "the fifth frame runs")
     rig.broker.batch(stops=(StopMsg(lease.attempt, "its user stopped it"),))
     units = rig.broker.closed(lease.attempt)
     assert {index for index, unit in units.items() if unit.outcome == DONE} == {0, 1, 2, 3}

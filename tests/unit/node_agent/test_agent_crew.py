@@ -13,8 +13,7 @@ import pytest
 
 from node_agent.crew import Crew
 from node_agent.home import ScratchFolders
-
-PATIENCE_S = 20.0
+from tests.support.waiting import PATIENCE_S
 
 
 def test_work_that_waits_for_each_other_gets_threads_of_its_own() -> None:

@@ -17,7 +17,7 @@ from node_agent import proctree
 from node_agent.agent import Spawners
 from node_agent.lane import Lane
 from node_agent.supervisor import ProcessHandle, SpawnFailed, Supervisor, SupervisorGone
-from tests.support.agent_rig import wait_until
+from tests.support.waiting import eventually
 
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
@@ -132,7 +132,7 @@ def test_closing_a_lane_kills_what_was_begun_over_it_and_nothing_else(supervisor
     told(one, mine)
     told(other, theirs)
     one.close()
-    wait_until(lambda: not running(mine.pid), "what nobody waits for is killed")
+    eventually(lambda: not running(mine.pid), "what nobody waits for is killed")
     assert running(theirs.pid)
     assert supervisor.handles() == [theirs]
     other.kill(0.0)
@@ -172,7 +172,7 @@ def test_lanes_are_used_again_unless_something_runs_over_them() -> None:
         handle, read = start(lane, "/bin/sleep", "600")
         told(lane, handle)
         spawners.give_lane(lane)
-        wait_until(lambda: not running(handle.pid), "it was given back busy")
+        eventually(lambda: not running(handle.pid), "it was given back busy")
         os.close(read)
         lost, read = start(other, "/bin/sleep", "600")
         os.kill(spawners.pid, signal.SIGKILL)

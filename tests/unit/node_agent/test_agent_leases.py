@@ -13,19 +13,18 @@ from farm.model.reports import DONE, FAILED, RELEASED
 from farm.model.states import AttemptKind
 from farm.protocol.agent import Timings
 from node_agent.outputs import Hooks
+from tests.support.agent_far_end import FAST, FakeBroker
 from tests.support.agent_rig import (
     COPY,
-    FAST,
     PNG_SPEC,
-    FakeBroker,
     Rig,
     folders_left,
     make_picture,
     programs_run,
     python_step,
     wait_for_file,
-    wait_until,
 )
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def test_nothing_is_published_before_an_answer_names_the_attempt(tmp_path: Path,
         broker.answer_beats = False
         seen = len(broker.beats)
         lease = broker.lease(copy_step(out, source), [1])
-        wait_until(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is written")
+        eventually(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is written")
         broker.wait_for(lambda: len(broker.beats) >= seen + 3, "heartbeats without an answer")
         assert not (out / "f.0001.png").exists()
         assert not broker.reports
@@ -69,11 +68,11 @@ def test_an_old_answer_does_not_open_the_fence(tmp_path: Path, source: Path) -> 
         broker, desk = rig.broker, rig.agent.desk
         lease = broker.lease(step, [1])
         broker.wait_for(lambda: any(lease.attempt in beat.held for _, beat in broker.beats), "it is named")
-        wait_until(lambda: desk.machine.may_publish(lease.attempt, desk.now_us()), "the fence is open")
+        eventually(lambda: desk.machine.may_publish(lease.attempt, desk.now_us()), "the fence is open")
         broker.answer_beats = False
-        wait_until(lambda: not desk.machine.may_publish(lease.attempt, desk.now_us()), "the answer grows old")
+        eventually(lambda: not desk.machine.may_publish(lease.attempt, desk.now_us()), "the answer grows old")
         gate.touch()
-        wait_until(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is written")
+        eventually(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is written")
         assert not (out / "f.0001.png").exists()
         broker.answer_beats = True
         assert broker.closed(lease.attempt)[0].outcome == DONE
@@ -92,7 +91,7 @@ def test_a_lost_attempt_keeps_its_files_and_publishes_nothing(tmp_path: Path, so
         broker = rig.broker
         broker.answer_beats = False
         lease = broker.lease(copy_step(out, source), [1, 2])
-        wait_until(lambda: in_attempt_folder(out, "f.0002.png"), "both frames are written")
+        eventually(lambda: in_attempt_folder(out, "f.0002.png"), "both frames are written")
         broker.lose(lease.attempt)
         broker.answer_beats = True
         units = broker.closed(lease.attempt)
@@ -103,7 +102,7 @@ def test_a_lost_attempt_keeps_its_files_and_publishes_nothing(tmp_path: Path, so
         assert sorted(closing.kept) == [i for i in range(2) if (out / name / f"f.000{i + 1}.png").exists()]
         assert 0 in closing.kept
         broker.batch(discard=(lease.attempt,))
-        wait_until(lambda: not folders_left(out), "the kept files are discarded")
+        eventually(lambda: not folders_left(out), "the kept files are discarded")
 
 
 def test_kept_files_are_adopted_under_a_new_attempt(tmp_path: Path, source: Path) -> None:
@@ -113,10 +112,10 @@ def test_kept_files_are_adopted_under_a_new_attempt(tmp_path: Path, source: Path
         broker.answer_beats = False
         step = copy_step(out, source)
         lost = broker.lease(step, [1])
-        wait_until(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is written")
+        eventually(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is written")
         with rig.agent.desk.lock:
             ready = rig.agent.desk.machine.held[lost.attempt].units[0]
-        wait_until(lambda: ready.phase.name == "READY", "the frame is verified")
+        eventually(lambda: ready.phase.name == "READY", "the frame is verified")
         broker.lose(lost.attempt)
         broker.answer_beats = True
         broker.closed(lost.attempt)
@@ -245,11 +244,11 @@ def test_the_broker_goes_away_and_comes_back(tmp_path: Path, source: Path) -> No
         quiet = broker.lease(python_step(wait_for_file(gate), kind="single"))
         programs_run(rig, 2)
         broker.line.cut()
-        wait_until(lambda: not broker.line.send(b""), "the line is dead")
+        eventually(lambda: not broker.line.send(b""), "the line is dead")
         gate.touch()
-        wait_until(lambda: len(rig.agent.outbox) == 1, "the result without files is in the outbox")
-        wait_until(lambda: quiet.attempt not in rig.agent.desk.machine.held, "that attempt is closed")
-        wait_until(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is kept")
+        eventually(lambda: len(rig.agent.outbox) == 1, "the result without files is in the outbox")
+        eventually(lambda: quiet.attempt not in rig.agent.desk.machine.held, "that attempt is closed")
+        eventually(lambda: in_attempt_folder(out, "f.0001.png"), "the frame is kept")
         assert not broker.reports
         said = len(broker.hellos)
         broker.line.mend()
@@ -259,7 +258,7 @@ def test_the_broker_goes_away_and_comes_back(tmp_path: Path, source: Path) -> No
         assert hello is not None
         assert hello.running == (lease.attempt,)
         assert hello.pending == (quiet.attempt,)
-        wait_until(lambda: not len(rig.agent.outbox), "everything is acknowledged")
+        eventually(lambda: not len(rig.agent.outbox), "everything is acknowledged")
 
 
 def test_attempts_the_broker_does_not_keep_are_stopped(tmp_path: Path) -> None:
@@ -303,7 +302,7 @@ def test_a_refused_key_is_tried_again(tmp_path: Path) -> None:
     with Rig(tmp_path) as rig:
         rig.broker.line.refusal = "the farm does not know this key"
         rig.broker.line.wake()
-        wait_until(lambda: rig.broker.line.dials > 2, "two more tries")
+        eventually(lambda: rig.broker.line.dials > 2, "two more tries")
         rig.broker.line.refusal = ""
         seen = len(rig.broker.beats)
         rig.broker.wait_for(lambda: len(rig.broker.beats) > seen, "it is back")
@@ -322,12 +321,12 @@ def test_the_outbox_of_another_farm_is_set_aside(tmp_path: Path) -> None:
         broker.farm_id, broker.ack = "farm-2", True
         broker.reports.clear()
         broker.line.mend()
-        wait_until(lambda: rig.agent.outbox.farm_id == "farm-2", "the outbox is the new farm's")
+        eventually(lambda: rig.agent.outbox.farm_id == "farm-2", "the outbox is the new farm's")
         assert rig.agent.desk.wait_idle(20)
         lease = broker.lease(python_step("pass", kind="single"))
         broker.closed(lease.attempt)
         assert {report.attempt for report in broker.reports} == {lease.attempt}
-        wait_until(lambda: running.attempt not in broker.beats[-1][1].held, "beats without the old attempt")
+        eventually(lambda: running.attempt not in broker.beats[-1][1].held, "beats without the old attempt")
         assert len(list(state.glob("aside-farm-1-*.db"))) == 1
 
 
@@ -348,7 +347,7 @@ def test_logs_are_uploaded_in_pieces_and_go_on_after_a_cut(tmp_path: Path) -> No
         text = rig.broker.log_text(lease.attempt)
         assert text.count("a") > 600_000
         assert "the end" in text
-        wait_until(lambda: not list((tmp_path / "state" / "logs").iterdir()), "the spool is empty")
+        eventually(lambda: not list((tmp_path / "state" / "logs").iterdir()), "the spool is empty")
 
 
 def test_beats_name_an_attempt_until_its_last_report_was_sent(tmp_path: Path) -> None:

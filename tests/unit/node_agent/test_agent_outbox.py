@@ -17,7 +17,7 @@ from farm.model.reports import DONE, RELEASED, UnitReport
 from node_agent.agent import recover
 from node_agent.desk import Desk
 from node_agent.outbox import Begun, Outbox, decode_report
-from tests.support.agent_rig import fill, small_disk
+from tests.support.tmpfs import small_disk
 
 
 def begun(attempt: int, folders: tuple[str, ...] = (), units: tuple[int, ...] = (0, 1)) -> Begun:
@@ -215,22 +215,22 @@ def test_a_file_that_is_no_outbox_is_refused_by_name(tmp_path: Path) -> None:
 
 @pytest.mark.allow_log(r"event=outbox-trouble|^WARNING event=")
 def test_a_full_disk_loses_nothing_and_is_mended_later(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk") as disk:
-        outbox = Outbox(disk / "outbox.db")
-        filler = fill(disk)
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        outbox = Outbox(disk.path / "outbox.db")
+        disk.fill()
         sent = []
         for index in range(300):
             n, body = outbox.put(index, 1, (UnitReport(0, DONE, reason="y" * 500),))
             sent.append(n)
             assert body
-        assert str(disk) in outbox.trouble
+        assert str(disk.path) in outbox.trouble
         assert outbox.begin(begun(500)) == outbox.trouble
         assert numbers(outbox) == sent
-        filler.unlink()
+        disk.free()
         outbox.tidy()
         assert outbox.trouble == ""
         outbox.close()
-        again = Outbox(disk / "outbox.db")
+        again = Outbox(disk.path / "outbox.db")
         assert numbers(again) == sent
         assert [entry.attempt for entry in again.begun()] == [500]
         again.close()

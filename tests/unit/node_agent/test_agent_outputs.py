@@ -14,7 +14,8 @@ from farm.model.reports import DONE, FAILED
 from farm.model.states import FailureClass
 from node_agent.outputs import AttemptFiles, Expected, remove_folder
 from node_agent.troubles import Superseded, WorkTrouble, destination_trouble
-from tests.support.agent_rig import COPY, Rig, fill, folders_left, make_picture, python_step, small_disk
+from tests.support.agent_rig import COPY, Rig, folders_left, make_picture, python_step
+from tests.support.tmpfs import small_disk
 
 NAME = ".overcrank-J1-beauty-1-00000000000000ff"
 OLD = ".overcrank-J1-beauty-1-00000000000000aa"
@@ -224,8 +225,9 @@ def test_a_missing_destination_is_made_and_an_impossible_one_is_the_jobs_fault(t
 
 def test_a_read_only_destination_is_the_jobs_fault(tmp_path: Path) -> None:
     source = make_picture(tmp_path / "source.png")
-    with small_disk(tmp_path / "disk", options=",ro") as disk, Rig(tmp_path) as rig:
-        step = python_step(COPY, str(source), "{output}", outputs=[f"{disk}/f.####.png"])
+    with small_disk(tmp_path / "disk", "1m") as disk, Rig(tmp_path) as rig:
+        disk.read_only(True)
+        step = python_step(COPY, str(source), "{output}", outputs=[f"{disk.path}/f.####.png"])
         unit = rig.broker.closed(rig.broker.lease(step, [1]).attempt)[0]
         assert (unit.outcome, unit.failure) == (FAILED, "path")
         assert "read-only" in unit.reason
@@ -233,21 +235,21 @@ def test_a_read_only_destination_is_the_jobs_fault(tmp_path: Path) -> None:
 
 def test_a_full_destination_is_the_jobs_fault_not_the_renderers(tmp_path: Path) -> None:
     source = make_picture(tmp_path / "source.png", size=(256, 256))
-    with small_disk(tmp_path / "disk") as disk, Rig(tmp_path) as rig:
-        step = python_step(COPY, str(source), "{output}", outputs=[f"{disk}/f.####.png"])
+    with small_disk(tmp_path / "disk", "1m") as disk, Rig(tmp_path) as rig:
+        step = python_step(COPY, str(source), "{output}", outputs=[f"{disk.path}/f.####.png"])
         assert rig.broker.closed(rig.broker.lease(step, [1]).attempt)[0].outcome == DONE
-        filler = fill(disk)
+        disk.fill()
         unit = rig.broker.closed(rig.broker.lease(step, [2]).attempt)[0]
         assert (unit.outcome, unit.failure) == (FAILED, "path"), unit
         assert "full" in unit.reason
-        filler.unlink()
+        disk.free()
         assert rig.broker.closed(rig.broker.lease(step, [3]).attempt)[0].outcome == DONE
 
 
 @pytest.mark.allow_log(r"event=outbox-trouble|^WARNING event=")
 def test_the_agents_own_full_disk_is_the_nodes_fault(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk", size_kib=2048) as disk, Rig(disk) as rig:
-        filler = fill(disk)
+    with small_disk(tmp_path / "disk", "2m") as disk, Rig(disk.path) as rig:
+        disk.fill()
         units = [
             rig.broker.closed(rig.broker.lease(python_step("pass", kind="single")).attempt)[0]
             for _ in range(40)
@@ -255,7 +257,7 @@ def test_the_agents_own_full_disk_is_the_nodes_fault(tmp_path: Path) -> None:
         failed = [unit for unit in units if unit.outcome == FAILED]
         assert failed
         assert {unit.failure for unit in failed} == {"node"}
-        filler.unlink()
+        disk.free()
         rig.agent.keeper.look()
         good = rig.broker.closed(rig.broker.lease(python_step("pass", kind="single")).attempt)[0]
         assert good.outcome == DONE

@@ -23,7 +23,8 @@ from node_agent.machine import Phase
 from node_agent.outbox import Outbox
 from node_agent.plan import choose_app
 from node_agent.troubles import WorkTrouble
-from tests.support.agent_rig import COPY, FakeBroker, Rig, make_picture, programs_run, python_step
+from tests.support.agent_far_end import FakeBroker
+from tests.support.agent_rig import COPY, Rig, make_picture, programs_run, python_step
 
 # ------------------------------------------------------------------ judgement
 

@@ -15,6 +15,7 @@ from farm.media.verify import verify_file
 from farm.media.worker import VerifyRequest, write_message
 from farm.model.errors import OutputError, OvercrankError
 from node_agent.pixels import Pixels
+from tests.support.waiting import PATIENCE_S
 
 
 def picture(path: Path, size: int = 16) -> Path:
@@ -82,7 +83,7 @@ def test_a_process_that_ended_for_idleness_is_replaced(pixels: Pixels, tmp_path:
     pixels.verify(str(path), None)
     (worker,) = pixels._idle
     worker._process.stdin.close()
-    worker._process.wait(10)
+    worker._process.wait(PATIENCE_S)
     assert pixels.verify(str(path), None).size == path.stat().st_size
 
 

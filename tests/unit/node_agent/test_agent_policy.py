@@ -16,16 +16,9 @@ from farm.model.states import AttemptKind
 from farm.protocol.agent import GrantMsg, OutputPlan, StepTemplate
 from farm.renderers.base import AppInstall, ChunkContext, Invocation, Renderer
 from farm.renderers.registry import get_renderer
-from tests.support.agent_rig import (
-    COPY,
-    PNG_SPEC,
-    Rig,
-    folders_left,
-    make_picture,
-    python_step,
-    wait_until,
-)
+from tests.support.agent_rig import COPY, PNG_SPEC, Rig, folders_left, make_picture, python_step
 from tests.support.real import require
+from tests.support.waiting import eventually
 
 #: One process renders all frames of the chunk and tells of each: source, pattern, frames.
 CHUNK = """
@@ -218,8 +211,9 @@ def test_a_silent_idle_program_is_ended_with_the_evidence(rig: Rig, tmp_path: Pa
     ids=["prints", "computes", "writes"],
 )
 def test_any_sign_of_life_is_enough(rig: Rig, sign: str) -> None:
-    code = f"import time\nend = time.monotonic() + 3\nwhile time.monotonic() < end: {sign}"
-    unit = rig.broker.closed(rig.broker.lease(python_step(code, kind="single"), silent_s=1.0).attempt)[0]
+    # It may be silent far longer than a busy machine lets it wait for its turn, and lives three times that.
+    code = f"import time\nend = time.monotonic() + 9\nwhile time.monotonic() < end: {sign}"
+    unit = rig.broker.closed(rig.broker.lease(python_step(code, kind="single"), silent_s=3.0).attempt)[0]
     assert (unit.outcome, unit.failure) == (DONE, ""), unit.reason
 
 
@@ -227,7 +221,7 @@ def test_a_frame_over_its_own_limit_fails_alone(rig: Rig, tmp_path: Path, source
     out = tmp_path / "out"
     code = "import sys, time\nif sys.argv[3] == '2': time.sleep(600)\n" + COPY
     step = python_step(
-        code, str(source), "{output}", "{frame}", outputs=[f"{out}/f.####.png"], frame_timeout_s=2.0
+        code, str(source), "{output}", "{frame}", outputs=[f"{out}/f.####.png"], frame_timeout_s=5.0
     )
     units = rig.broker.closed(rig.broker.lease(step, [1, 2, 3]).attempt)
     assert [(units[i].outcome, units[i].failure) for i in range(3)] == [
@@ -235,7 +229,7 @@ def test_a_frame_over_its_own_limit_fails_alone(rig: Rig, tmp_path: Path, source
         (FAILED, "timeout"),
         (DONE, ""),
     ]
-    assert "frame 2 ran longer than the 2 s" in units[1].reason
+    assert "frame 2 ran longer than the 5 s" in units[1].reason
 
 
 def _outlives(rest: str) -> str:
@@ -249,7 +243,7 @@ def test_a_killed_shell_frame_is_not_done_though_the_shell_goes_on(
     out = tmp_path / "out"
     # The trap is what a careful script has; after it the shell goes on behind the command that was killed.
     script = 'trap "echo told" TERM; [ "$3" != 2 ] || sleep 600; cp "$1" "$2"; exit 0'
-    made = python_step("", outputs=[f"{out}/f.####.png"], frame_timeout_s=2.0)
+    made = python_step("", outputs=[f"{out}/f.####.png"], frame_timeout_s=5.0)
     command = ["/bin/sh", "-c", script, "sh", str(source), "{output}", "{frame}"]
     lease = rig.broker.lease(msgspec.structs.replace(made, params={"command": command}), [1, 2, 3])
     units = rig.broker.closed(lease.attempt)
@@ -258,7 +252,7 @@ def test_a_killed_shell_frame_is_not_done_though_the_shell_goes_on(
         (FAILED, "timeout"),
         (DONE, ""),
     ]
-    assert "frame 2 ran longer than the 2 s" in units[1].reason
+    assert "frame 2 ran longer than the 5 s" in units[1].reason
     assert sorted(path.name for path in out.iterdir()) == ["f.0001.png", "f.0003.png"]
 
 
@@ -275,7 +269,7 @@ def test_whatever_ends_a_program_its_exit_code_0_is_no_success(
     step = python_step(code, str(source), "{output}", "{frame}", outputs=[f"{out}/f.####.png"], **limits)
     lease = rig.broker.lease(step, [1], **({"silent_s": 1.0} if why == "silent" else {}))
     if why == "stop":
-        wait_until(up.exists, "the program runs")
+        eventually(up.exists, "the program runs")
         rig.broker.stop(lease.attempt, "canceled by ada")
     (unit,) = rig.broker.closed(lease.attempt).values()
     expected = {"step": (FAILED, "timeout"), "silent": (FAILED, "silent"), "stop": (RELEASED, "")}[why]
@@ -296,7 +290,7 @@ def test_of_a_chunk_that_runs_too_long_what_was_complete_before_is_kept(
         "[shutil.copy2(source, p) for p in paths[:3]]\ntime.sleep(600)"
     )
     step = python_step(
-        code, str(source), "{output}", "{frames}", outputs=[f"{out}/f.####.png"], timeout_s=2.0
+        code, str(source), "{output}", "{frames}", outputs=[f"{out}/f.####.png"], timeout_s=5.0
     )
     units = rig.broker.closed(rig.broker.lease(step, [1, 2, 3, 4, 5]).attempt)
     found = {i: units[i].outcome for i in range(5)}
@@ -310,15 +304,15 @@ def test_the_limit_of_a_frame_begins_with_the_frame_inside_a_chunk(
     rig: Rig, tmp_path: Path, source: Path
 ) -> None:
     out = tmp_path / "out"
-    body = "time.sleep(600 if frame == 3 else 0.7)\nshutil.copyfile(source, path)\nsay('finish', frame)"
-    step = chunk_step(out, source, body, frame_timeout_s=1.5)
+    body = "time.sleep(600 if frame == 3 else 2)\nshutil.copyfile(source, path)\nsay('finish', frame)"
+    step = chunk_step(out, source, body, frame_timeout_s=3.5)
     units = rig.broker.closed(rig.broker.lease(step, [1, 2, 3, 4]).attempt)
     assert [(units[i].outcome, units[i].failure) for i in range(4)] == [
         (DONE, ""),
         (DONE, ""),
         (FAILED, "timeout"),
         (RELEASED, ""),
-    ], "1.4 s for two frames are within the limit of each"
+    ], "4 s for two frames are within the 3.5 s of each"
     assert "frame 3" in units[2].reason
 
 
@@ -350,7 +344,7 @@ def test_a_program_that_cannot_leave_frames_out_ends_after_the_one_it_is_at(
         "shutil.copyfile(source, path)\nsay('finish', frame)"
     )
     lease = rig.broker.lease(chunk_step(out, source, body), [1, 2, 3])
-    wait_until(begun.exists, "it is at frame 1")
+    eventually(begun.exists, "it is at frame 1")
     rig.broker.stop(lease.attempt, "an idle node takes it", take_back=True)
     rig.broker.wait_for(lambda: len(rig.broker.beats) > 3, "heartbeats")
     assert rig.broker.units(lease.attempt) == {}, "nothing is given back while it may still begin it"
@@ -395,7 +389,7 @@ def test_a_program_that_claims_its_frames_leaves_out_exactly_those_taken_back(
         # It never says that it starts a frame, so only the claims can tell.
         step = chunk_step(out, source, body.replace("say('start', frame)", ""))
         lease = rig.broker.lease(step, [1, 2, 3, 4])
-        wait_until(begun.exists, "it is at frame 1")
+        eventually(begun.exists, "it is at frame 1")
         rig.broker.stop(lease.attempt, "an idle node takes it", units=(2, 3), take_back=True)
         rig.broker.wait_for(
             lambda: len(rig.broker.units(lease.attempt)) == 2, "two frames given back at once"
@@ -447,7 +441,7 @@ def test_blender_leaves_out_frames_that_were_taken_back(tmp_path: Path) -> None:
     with Rig(tmp_path) as rig:
         rig.agent.planner.site.apps = {"blender": [AppInstall("blender", "3.4.1", (str(program),))]}
         lease = rig.broker.lease(step, [1, 2, 3, 4, 5])
-        wait_until(begun.exists, "Blender is at frame 1", 60.0)
+        eventually(begun.exists, "Blender is at frame 1", 60.0)
         rig.broker.stop(lease.attempt, "an idle node takes it", units=(1, 3, 4), take_back=True)
         rig.broker.wait_for(lambda: len(rig.broker.units(lease.attempt)) == 3, "three frames given back")
         gate.touch()

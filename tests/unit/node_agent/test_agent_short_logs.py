@@ -19,9 +19,8 @@ from node_agent import smalllogs
 from node_agent.logs import REMEMBER_BYTES, LogSpool
 from node_agent.smalllogs import SUFFIX, SmallLogs, read_shelf
 from node_agent.uploads import REFUSALS, WHOLE_BYTES, WINDOW, Uploader
-from tests.support.agent_rig import FakeLine, wait_until
-
-PATIENCE_S = 20.0
+from tests.support.agent_far_end import FakeLine
+from tests.support.waiting import PATIENCE_S, eventually
 
 
 def shelves(folder: Path) -> list[Path]:
@@ -179,7 +178,7 @@ def test_hundreds_of_logs_arrive_whole_and_leave_nothing(tmp_path: Path) -> None
             spool.append(b"frame %d\n" % attempt)
             spool.close()
             uploader.log_ended(attempt)
-        wait_until(lambda: uploader.waiting() == 0, "all logs are sent")
+        eventually(lambda: uploader.waiting() == 0, "all logs are sent")
     assert keeper.logs == {attempt: b"frame %d\n" % attempt for attempt in range(1, 301)}
     assert keeper.ended == set(keeper.logs)
     assert keeper.parcels < 100  # they share messages as they share files
@@ -195,7 +194,7 @@ def test_a_broker_that_knows_no_parcels_gets_every_log_by_itself(tmp_path: Path)
             spool.append(b"frame %d\n" % attempt)
             spool.close()
             uploader.log_ended(attempt)
-        wait_until(lambda: uploader.waiting() == 0, "all logs are sent")
+        eventually(lambda: uploader.waiting() == 0, "all logs are sent")
     assert keeper.logs == {attempt: b"frame %d\n" % attempt for attempt in range(1, 101)}
     assert keeper.most_flying <= WINDOW
 
@@ -209,7 +208,7 @@ def test_a_log_refused_in_a_parcel_is_sent_again_by_itself(tmp_path: Path) -> No
             spool.append(b"frame %d\n" % attempt)
             spool.close()
             uploader.log_ended(attempt)
-        wait_until(lambda: keeper.ended >= {1, 2}, "both are sent")
+        eventually(lambda: keeper.ended >= {1, 2}, "both are sent")
         keeper.waiting.clear()
         del keeper.logs[1]
         for attempt in keeper.ended:
@@ -217,7 +216,7 @@ def test_a_log_refused_in_a_parcel_is_sent_again_by_itself(tmp_path: Path) -> No
             ack = LogAckMsg(attempt, 0 if refused else 8, "the disk is full" if refused else "")
             keeper.line.push(LogsAckMsg((ack,)))
         keeper.answer = True
-        wait_until(lambda: uploader.waiting() == 0, "the refused one is sent again")
+        eventually(lambda: uploader.waiting() == 0, "the refused one is sent again")
     assert keeper.logs == {1: b"frame 1\n", 2: b"frame 2\n"}
 
 
@@ -233,7 +232,7 @@ def test_a_log_that_is_not_taken_at_all_is_given_up_and_others_go_on(tmp_path: P
             spool.close()
             uploader.log_ended(1)
         for _ in range(REFUSALS):
-            wait_until(lambda: keeper.waiting, "it is sent")
+            eventually(lambda: keeper.waiting, "it is sent")
             keeper.waiting.clear()
             keeper.line.push(LogAckMsg(1, -1, "this attempt was not leased to this key"))
         keeper.answer = True
@@ -241,11 +240,11 @@ def test_a_log_that_is_not_taken_at_all_is_given_up_and_others_go_on(tmp_path: P
         other.append(b"frame 2\n")
         other.close()
         uploader.log_ended(2)
-        wait_until(lambda: 2 in keeper.ended, "the other log is sent")
+        eventually(lambda: 2 in keeper.ended, "the other log is sent")
         if not ended:
             spool.close()
             uploader.log_ended(1)
-        wait_until(lambda: uploader.waiting() == 0, "the refused one is given up")
+        eventually(lambda: uploader.waiting() == 0, "the refused one is given up")
         assert keeper.logs[2] == b"frame 2\n"
 
 
@@ -258,11 +257,11 @@ def test_never_more_pieces_fly_than_a_broker_answers(tmp_path: Path) -> None:
             spool.append(bytes(WHOLE_BYTES + 1))  # longer than what is sent with others
             spool.close()
             uploader.log_ended(attempt)
-        wait_until(lambda: len(keeper.waiting) == WINDOW, "the window is full")
+        eventually(lambda: len(keeper.waiting) == WINDOW, "the window is full")
         while len(keeper.ended) < 100 or uploader.waiting():
             keeper.release()
             uploader._line.wake()
-            wait_until(lambda: keeper.waiting or not uploader.waiting(), "more is sent")
+            eventually(lambda: keeper.waiting or not uploader.waiting(), "more is sent")
     assert keeper.most_flying == WINDOW
 
 
@@ -281,7 +280,7 @@ def test_logs_not_sent_are_sent_by_the_next_agent(tmp_path: Path) -> None:
     assert keeper.logs == {}
     keeper = Keeper()
     with Running(tmp_path / "logs", keeper) as uploader:
-        wait_until(lambda: uploader.waiting() == 0, "all logs are sent")
+        eventually(lambda: uploader.waiting() == 0, "all logs are sent")
     assert keeper.logs == {1: b"frame 1\n", 2: b"frame 2\n", 3: b"cut short\n"}
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -289,7 +288,7 @@ def test_logs_not_sent_are_sent_by_the_next_agent(tmp_path: Path) -> None:
 KILLED = """
 import os, signal, sys
 from node_agent.uploads import Uploader
-from tests.support.agent_rig import FakeLine
+from tests.support.agent_far_end import FakeLine
 uploader = Uploader(FakeLine(lambda line, body: None), __import__("pathlib").Path(sys.argv[1]))
 for attempt in range(1, 41):
     spool = uploader.open_log(12, "beauty", attempt, attempt)
@@ -306,7 +305,7 @@ def test_ended_logs_survive_a_killed_agent(tmp_path: Path) -> None:
     assert done.returncode == -signal.SIGKILL
     keeper = Keeper()
     with Running(tmp_path / "logs", keeper) as uploader:
-        wait_until(lambda: uploader.waiting() == 0, "all logs are sent")
+        eventually(lambda: uploader.waiting() == 0, "all logs are sent")
     assert keeper.logs == {attempt: b"frame %d" % attempt for attempt in range(1, 41)}
 
 
@@ -324,6 +323,6 @@ def test_another_farms_short_logs_are_put_aside(tmp_path: Path) -> None:
         spool = uploader.open_log(1, "new", 1, 2)
         spool.close()
         uploader.log_ended(2)
-        wait_until(lambda: uploader.waiting() == 0, "the new farm's log is sent")
+        eventually(lambda: uploader.waiting() == 0, "the new farm's log is sent")
     assert set(keeper.logs) == {2}
     assert [path.read_bytes() for path in (tmp_path / "aside").iterdir()] == [b"of the old farm"]

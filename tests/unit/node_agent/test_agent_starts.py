@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from node_agent.supervisor import ProcessHandle, SpawnFailed, Supervisor
-from tests.support.farmhand import ENV, Farmhand, eventually, running
+from tests.support.farmhand import ENV, Farmhand, running
+from tests.support.waiting import eventually
 
 
 def test_a_process_gets_its_arguments_folder_tags_and_streams(hand: Farmhand, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import pytest
 
 from node_agent import proctree
 from node_agent.supervisor import ProcessHandle, Supervisor, SupervisorGone, find_leftovers
-from tests.support.farmhand import DAEMON, ENV, Farmhand, eventually, running
+from tests.support.farmhand import DAEMON, ENV, Farmhand, running
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -197,10 +198,13 @@ def test_200_quick_starts_from_4_threads_leak_nothing(hand: Farmhand) -> None:
     for thread in threads:
         thread.join()
     assert sorted(codes) == sorted(list(range(50)) * 4)
-    assert open_fds() == before
-    assert hand.supervisor.handles() == []
-    table = proctree.snapshot()
-    assert [proc for proc in table.values() if proc.ppid == hand.supervisor.pid] == []
+    # The supervisor is another process: it may tell of an end a moment before it has put everything away.
+    eventually(lambda: open_fds() == before, "all descriptors are closed")
+    eventually(lambda: hand.supervisor.handles() == [], "no handle is kept")
+    eventually(
+        lambda: not [p for p in proctree.snapshot().values() if p.ppid == hand.supervisor.pid],
+        "no process is left",
+    )
 
 
 def test_an_idle_supervisor_uses_no_processor_time(hand: Farmhand) -> None:
@@ -210,9 +214,10 @@ def test_an_idle_supervisor_uses_no_processor_time(hand: Farmhand) -> None:
         status = Path(f"/proc/{hand.supervisor.pid}/status").read_text()
         return sum(int(line.split()[1]) for line in status.splitlines() if "ctxt_switches" in line)
 
-    eventually(
-        lambda: (p := proctree.read_proc(hand.supervisor.pid)) is not None and p.state == "S", "it waits"
-    )
-    before = switches()
-    assert handle.wait(0.5) is None
-    assert switches() - before <= 1
+    def still() -> bool:
+        before = switches()
+        assert handle.wait(0.5) is None
+        return switches() - before <= 1
+
+    # One that polls never has such a half second; the first may still see the end of the start.
+    eventually(still, "it sleeps for half a second")

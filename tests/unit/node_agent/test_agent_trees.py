@@ -17,7 +17,8 @@ import pytest
 
 from node_agent import proctree
 from node_agent.supervisor import ProcessHandle, find_leftovers, kill_leftovers
-from tests.support.farmhand import ENV, Farmhand, eventually, running
+from tests.support.farmhand import ENV, Farmhand, running
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -29,12 +30,12 @@ def test_kill_ends_a_daemon_that_left_its_session_and_ignores_sigterm(hand: Farm
     assert proc.session not in (handle.pid, 0)
     assert proc.ppid == hand.supervisor.pid  # it came back to the supervisor, not to init
     began = time.monotonic()
-    handle.kill(grace_s=0.3)
+    handle.kill(grace_s=2.0)  # long enough for the shell to obey, on any machine
     facts = handle.wait(20)
     assert facts is not None
     assert facts.returncode == -signal.SIGTERM  # the shell's sleep obeyed
     assert facts.leftovers == 0
-    assert time.monotonic() - began >= 0.3
+    assert time.monotonic() - began >= 2.0
     assert not running(daemon)
 
 
@@ -50,7 +51,9 @@ def test_nothing_is_reported_before_the_last_process_is_gone(hand: Farmhand) -> 
 
 
 def test_what_a_renderer_leaves_behind_is_killed_and_counted(hand: Farmhand) -> None:
-    handle, daemon = hand.daemon("pid", then="exit 0")
+    # It ends once the daemon is there: what is left when its program ends has no time to get ready.
+    there = hand.folder / "pid"
+    handle, daemon = hand.daemon("pid", then=f"until [ -e {there} ]; do sleep 0.01; done; exit 0")
     facts = handle.wait(20)
     assert facts is not None
     assert facts.returncode == 0

@@ -20,8 +20,8 @@ from farm.model.errors import StorageError
 from farm.storage import sql
 from farm.storage.histories import PAGE
 from farm.storage.sql import SqlStore, Work
-from tests.unit.storage.conformance import Opens, concerning, regroup, replayed, saved, told
 from tests.unit.storage.samples import Writer
+from tests.unit.storage.witness import Opens, concerning, regroup, replayed, saved, told
 
 Worlds = Callable[[], Opens]
 

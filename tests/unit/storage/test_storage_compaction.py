@@ -27,8 +27,8 @@ from farm.storage.mend import repair_file
 from farm.storage.sqlite import SqliteStore
 from farm.storage.whereabouts import Whereabouts
 from tests.support.core_rig import Rig, step
-from tests.unit.storage.conformance import told
 from tests.unit.storage.samples import Writer
+from tests.unit.storage.witness import told
 
 
 class Farm:

@@ -6,9 +6,10 @@ import pytest
 
 from farm.model.errors import StorageError
 from farm.storage.memory import MemoryDisk, MemoryStore
-from tests.unit.storage.conformance import Opens, StoreConformance
+from tests.unit.storage.conformance import StoreConformance
 from tests.unit.storage.conformance_compaction import CompactionConformance, Worlds
 from tests.unit.storage.samples import Writer
+from tests.unit.storage.witness import Opens
 
 
 @pytest.fixture

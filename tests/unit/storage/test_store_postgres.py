@@ -24,9 +24,10 @@ from farm.storage.schema import build
 from farm.storage.sqlite import SqliteStore
 from tests.support.postgres import PostgresServer
 from tests.support.waiting import eventually
-from tests.unit.storage.conformance import Opens, StoreConformance, replayed
+from tests.unit.storage.conformance import StoreConformance
 from tests.unit.storage.conformance_compaction import CompactionConformance, Worlds
 from tests.unit.storage.samples import Writer
+from tests.unit.storage.witness import Opens, replayed
 
 ROOT = Path(__file__).parents[3]
 

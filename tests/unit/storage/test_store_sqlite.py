@@ -20,9 +20,10 @@ from farm.model.errors import StorageError
 from farm.storage import ground, histories, sql
 from farm.storage.opening import open_follower
 from farm.storage.sqlite import SqliteFollower, SqliteStore
-from tests.unit.storage.conformance import Opens, StoreConformance
+from tests.unit.storage.conformance import StoreConformance
 from tests.unit.storage.conformance_compaction import CompactionConformance, Worlds
 from tests.unit.storage.samples import Writer
+from tests.unit.storage.witness import Opens
 
 ROOT = Path(__file__).parents[3]
 

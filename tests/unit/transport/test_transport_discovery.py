@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from zeroconf import ServiceInfo
 
 from farm.transport.discovery import SERVICE, Announced, Announcer, Browser, own_addresses, read_announcement
+from tests.support.waiting import eventually
 
 HERE = ["127.0.0.1"]
 Found = tuple[Announced, ...]
@@ -68,7 +69,12 @@ def test_an_announced_broker_is_found_and_gone_when_it_ends() -> None:
             announcer.stop()
         assert browser.stop()
     assert browser.trouble == ""
-    assert not [t for t in threading.enumerate() if t.name.startswith(("zeroconf", "announce", "discovery"))]
+    eventually(
+        lambda: (
+            not [t for t in threading.enumerate() if t.name.startswith(("zeroconf", "announce", "discovery"))]
+        ),
+        "all threads have ended",
+    )
 
 
 def test_a_browser_that_was_stopped_tells_nothing_more() -> None:

@@ -68,8 +68,8 @@ def test_a_frame_that_claims_a_gigabyte_takes_no_memory(farm: Farm, name: str) -
 
 def hung_up(address: HostPort, data: bytes) -> bool:
     """Sends raw bytes; True if the broker closes the connection long before its handshake timeout."""
-    with socket.create_connection((address.host, address.port), 5) as peer:
-        peer.settimeout(4)
+    with socket.create_connection((address.host, address.port), 15) as peer:
+        peer.settimeout(15)
         try:
             peer.sendall(data)
             while peer.recv(4096):

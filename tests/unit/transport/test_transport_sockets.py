@@ -24,7 +24,6 @@ from farm.transport.zap import ZapServer
 from tests.support.curve import (
     DEADLINE_S,
     Farm,
-    free_port,
     nothing_left,
     raw_zmq,
     receive,
@@ -141,7 +140,7 @@ def test_a_timeout_is_kept() -> None:
         poller = Poller([waker])
         started = time.monotonic()
         assert poller.wait(0.05) == []
-        assert 0.045 < time.monotonic() - started < 5
+        assert 0.045 < time.monotonic() - started < DEADLINE_S
 
 
 def test_opening_and_closing_leaves_nothing() -> None:
@@ -169,7 +168,7 @@ def test_closing_with_messages_unread_and_peers_connected_does_not_hang() -> Non
         farm.link.close()
         for client in clients:
             client.close()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < DEADLINE_S
 
 
 def test_a_goodbye_sent_before_closing_leaves_the_broker(farm: Farm) -> None:
@@ -219,4 +218,3 @@ def test_a_client_must_name_a_real_address_and_key() -> None:
                 ClientLink(address, keys, keys.public)
         with pytest.raises(CallError):
             ClientLink("127.0.0.1:7460", keys, "no key")
-    assert free_port() > 0
