@@ -174,9 +174,15 @@ def _run(app: QApplication, options: Options, name: str = "") -> int:
     # In order: windows go, nothing comes any more, what was chosen is written.
     windows.quit()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    client.stop()
+    ended = client.stop()
     settings.write()
     crashes.remove()
     if again:
         QProcess.startDetached(again[0], [*again[1:], *(["--farm", client.farm] if client.farm else [])])
+    if not ended:
+        # A name that is looked up may keep the sockets' thread for minutes; Qt aborts a program that ends with
+        # a thread of its own still running.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
     return code

@@ -218,6 +218,47 @@ def test_the_whole_program_starts_without_a_farm_and_ends_in_order(tmp_path: Pat
     assert not list((tmp_path / "state").rglob("gui-*")), "no report of an end that was good"
 
 
+_STUCK = """
+import sys, threading
+import client_gui.net.thread as sockets
+import client_gui.shell.windows as module
+from PySide6.QtCore import QTimer
+
+class Stuck:
+    def __init__(self, *_):
+        pass
+
+    def turn(self):
+        print("stuck", flush=True)
+        threading.Event().wait()  # as a look-up of a name that nobody answers
+
+    def close(self):
+        pass
+
+    def post(self, message):
+        pass
+
+sockets.Line = Stuck
+kept = module.Windows.restore
+
+def restore(self, safe=False):
+    window = kept(self, safe)
+    QTimer.singleShot(300, self, self.quit)
+    return window
+
+module.Windows.restore = restore
+from farm.cli.main import main
+sys.exit(main(["gui", "--look", "light"]))
+"""
+
+
+def test_a_look_up_that_hangs_does_not_make_the_end_a_crash(tmp_path: Path) -> None:
+    done = _run_alone(_STUCK, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "stuck\n"), done.stderr
+    assert "QThread" not in done.stderr
+    assert not list((tmp_path / "state").rglob("gui-*")), "no report of an end that was good"
+
+
 _PAINTED = """
 import signal, sys
 from PySide6.QtWidgets import QWidget
@@ -251,19 +292,24 @@ sys.exit(code)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal there")
 def test_a_signal_that_comes_while_a_window_is_painted_ends_the_program_in_order(tmp_path: Path) -> None:
-    environment = os.environ | {
-        "QT_QPA_PLATFORM": "offscreen",
-        "XDG_CONFIG_HOME": str(tmp_path / "config"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        "HOME": str(tmp_path),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", _PAINTED],
-        env=environment,
+    done = _run_alone(_PAINTED, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "ended True\n"), done.stderr
+    assert "QBackingStore" not in done.stderr, "a window was closed in the middle of its painting"
+
+
+def _run_alone(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A program in a home of its own, to its end."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ
+        | {
+            "QT_QPA_PLATFORM": "offscreen",
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "HOME": str(folder),
+        },
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (0, "ended True\n"), done.stderr
-    assert "QBackingStore" not in done.stderr, "a window was closed in the middle of its painting"
