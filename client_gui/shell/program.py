@@ -180,8 +180,8 @@ def _run(app: QApplication, options: Options, name: str = "") -> int:
     if again:
         QProcess.startDetached(again[0], [*again[1:], *(["--farm", client.farm] if client.farm else [])])
     if not ended:
-        # A name that is looked up may keep the sockets' thread for minutes; Qt aborts a program that ends with
-        # a thread of its own still running.
+        # A name that is looked up may keep the sockets' thread for minutes; Qt aborts a program that ends
+        # while a thread of its own still runs.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
