@@ -15,7 +15,7 @@ from farm.broker.unitledger import split_charge
 from farm.core import meter
 from farm.core.actions import find_units
 from farm.core.apply import DONE, FAILED, RUNNING, units_of
-from farm.core.dependencies import given_up_for, waits_for
+from farm.core.causes import given_up_for, waits_for
 from farm.core.forecast import Forecast, Outlook, expected_frame_s
 from farm.core.match import why_nobody
 from farm.core.rows import BulkRow, LeaseRow, ResultRow

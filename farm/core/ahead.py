@@ -25,6 +25,10 @@ from farm.model.jobs import StepSpec
 from farm.model.orders import RANK_MOST
 
 LAST = "last"
+#: Longest text of ranges that is kept exactly: all who follow the job are sent it.
+_EXACT = 2_000
+#: Longest text that is kept at all.
+_MOST = 20_000
 
 
 def put_job(farm: Farm, job: Job, event: ActEvent, out: Outcome) -> None:
@@ -84,15 +88,30 @@ def put_step(farm: Farm, step: Step, event: ActEvent, out: Outcome) -> None:
 
 
 def put_frames(farm: Farm, step: Step, units: Iterable[int], event: ActEvent, out: Outcome) -> None:
-    """Puts those of some frames that wait before (behind) all others of their step, in the order given."""
+    """Puts those of some frames that wait before (behind) all others of their step, in the order given.
+
+    Of very scattered ones all that were named are kept: others that are rendered again go there too.
+
+    Raises:
+        IllegalMove: Too many ranges.
+    """
     assert step.frames is not None
+    units = tuple(units)
     waiting = [step.frames.frame_at(unit) for unit in units if step.state[unit] in (QUEUED, BLOCKED)]
     named = FrameRange.from_frames(waiting)
+    if len(str(named)) > _EXACT:
+        asked = FrameRange.from_frames([step.frames.frame_at(unit) for unit in units])
+        named = min(named, asked, key=lambda ranges: len(str(ranges)))
     first, last = _without(step.spec.first, named), _without(step.spec.last, named)
     if event.action == LAST:
         last = _joined(last, str(named))
     else:
         first = _joined(str(named), first)
+    if len(first) > _MOST or len(last) > _MOST:
+        raise IllegalMove(
+            f"too many separate frames of {step.address} would go {event.action}",
+            hint=f"name a range, or take back what was said before: `farm set {step.address} first= last=`",
+        )
     spec = msgspec.structs.replace(step.spec, first=first, last=last)
     count = len(waiting)
     words = f"{count} {'frame goes' if count == 1 else 'frames go'}"

@@ -2,8 +2,8 @@
 
 Live events build a row and apply it; a restart applies the same rows again.  So what is replayed is what
 happened.  Nothing here decides anything, and nothing here depends on the order of a dict that a restart
-would build differently.  Results and the end of attempts are applied by ``farm.core.apply_results``, rows of
-nodes and meters by ``farm.core.apply_nodes``.
+would build differently.  Moves of many units are applied by ``farm.core.apply_moves``, results and the end of
+attempts by ``farm.core.apply_results``, rows of nodes and meters by ``farm.core.apply_nodes``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import msgspec
 
 from farm.core import meter, openings, shares
 from farm.core.rows import (
-    BulkRow,
     JobRow,
     JobStateRow,
     LeaseRow,
@@ -379,83 +378,6 @@ def find_copies(farm: Farm) -> None:
 
 def _owes(other: Attempt, copy: Attempt) -> bool:
     return other is not copy and other.kind is not _VERIFY
-
-
-# ---------------------------------------------------------------- many units at once
-
-
-def drop_from_attempts(step: Step, units: Iterable[int]) -> None:
-    """Takes units from the attempts that render them, which may go on with them until they are closed."""
-    moved = set(units)
-    for attempt in step.attempts.values():
-        if attempt.kind is _VERIFY:
-            continue
-        taken = [unit for unit in attempt.open if unit in moved]
-        if taken:
-            for unit in taken:
-                del attempt.open[unit]
-            attempt.dropped |= frozenset(taken)
-            attempt.wasted = True
-            step.dropping[attempt.id] = attempt
-    if step.copies:
-        for unit in moved:
-            step.copies.pop(unit, None)
-            step.copy_waits.pop(unit, None)
-
-
-def apply_bulk(farm: Farm, row: BulkRow) -> None:
-    """Moves many units; running ones are taken from their attempts and parked until those are closed."""
-    step = farm.steps[row.step_id]
-    step.dirty = True
-    if row.old == row.new == BLOCKED:
-        # Its existing files are being looked at; never again after that.
-        step.check_existing = False
-        step.reason, step.last_us = row.reason, row.at_us
-        return
-    units = None if row.units == "*" else units_of(row.units)
-    if row.old == RUNNING:
-        owned = (unit for attempt in step.attempts.values() for unit in attempt.open)
-        drop_from_attempts(step, tuple(owned) if units is None else units)
-    if row.fresh:
-        _forget(step, row.old, units)
-    if units is None:
-        step.set_all(row.old, row.new)
-    else:
-        for unit in units:
-            step.set_state(unit, row.new)
-    if units is None:
-        # Of a part of the step people are told by its own row, not by the step.
-        step.reason = row.reason
-    step.last_us = row.at_us
-    if step.wanted is not None:
-        step.count_left_out()
-    step.job.note_end(row.at_us)
-    if row.new == QUEUED:
-        for attempt in step.dropping.values():
-            for unit in attempt.dropped:
-                if step.state[unit] == QUEUED:
-                    step.parked[unit] = 0
-        requeue_shape(farm, step)
-
-
-def _forget(step: Step, old: int, units: tuple[int, ...] | None) -> None:
-    """Gives units a fresh start: no spent attempts, no nodes to avoid; lost folders are kept."""
-    state = step.state
-    if step.tries is not None:
-        if units is None:
-            for unit, tries in enumerate(step.tries):
-                if tries and state[unit] == old:
-                    step.tries[unit] = 0
-        else:
-            for unit in units:
-                step.tries[unit] = 0
-    chosen = None if units is None else set(units)
-    for unit in list(step.notes):
-        if (chosen is None and state[unit] == old) or (chosen is not None and unit in chosen):
-            folders = step.notes.pop(unit).folders
-            if folders:
-                step.note(unit).folders = folders
-    step.node_failures.clear()
 
 
 # ---------------------------------------------------------------- the rest

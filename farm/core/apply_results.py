@@ -7,7 +7,8 @@ is decided.
 from __future__ import annotations
 
 from farm.core import meter, openings, shares
-from farm.core.apply import DONE, QUEUED, RUNNING, drop_from_attempts, requeue_shape
+from farm.core.apply import DONE, QUEUED, RUNNING, requeue_shape
+from farm.core.apply_moves import drop_from_attempts
 from farm.core.pace import note_chunk, note_done
 from farm.core.rows import ResultRow
 from farm.core.state import Attempt, Farm, LostAttempt, Step
@@ -172,7 +173,11 @@ def close_attempt(farm: Farm, attempt: Attempt, row: ResultRow) -> None:
     elif step.line is None:
         requeue_shape(farm, step)
     if row.lost:
-        farm.lost[number] = LostAttempt(step.id, attempt.no, attempt.nonce, node.id, attempt.units)
+        units = attempt.units
+        if row.lost == 2:
+            # Stopped, or of input that is made anew: what it did of these is not wanted, wherever it lies.
+            units = tuple(unit for unit in units if unit not in attempt.dropped)
+        farm.lost[number] = LostAttempt(step.id, attempt.no, attempt.nonce, node.id, units)
         while len(farm.lost) > LOST_KEPT:
             del farm.lost[next(iter(farm.lost))]
 

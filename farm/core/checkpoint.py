@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from farm.core import apply, apply_nodes, apply_results, meter, pace, shares, shelves, tidy
+from farm.core import apply, apply_moves, apply_nodes, apply_results, meter, pace, shares, shelves, tidy
 from farm.core.drain import store_node
 from farm.core.events import CheckpointEvent
 from farm.core.outcome import Outcome
@@ -341,7 +341,7 @@ _APPLY: dict[type, Callable[[Farm, Any], object]] = {
     StepEditRow: apply.apply_step_edit,
     LeaseRow: apply.apply_lease,
     ResultRow: apply_results.apply_result,
-    BulkRow: apply.apply_bulk,
+    BulkRow: apply_moves.apply_bulk,
     SpecRow: apply.apply_spec,
     VerifyRow: apply.apply_verify,
     NodeRow: apply_nodes.apply_node,

@@ -1,18 +1,14 @@
 """Dependencies between steps, and what follows when a step or job comes to rest.
 
 What belongs here: who may go, who must wait again, who is given up, when units end or leave their end.  What
-may not: which units a user means, and how results are judged.
+may not: which units a user means, how results are judged, and how waiting is put in words (``causes``).
 
 A step waits for others as a whole (every unit done or skipped) or frame by frame.  What waits is blocked; it
 is queued when all it needs is there, and blocked again (running units stopped first) when a unit it was
 made of leaves done.  ``settle`` is called after every move that may matter to others.
-
-Long because every rule of waiting stands here; each is short.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from farm.core.apply import (
     BLOCKED,
@@ -22,10 +18,11 @@ from farm.core.apply import (
     QUEUED,
     RUNNING,
     SKIPPED,
-    apply_bulk,
     apply_spec,
     units_text,
 )
+from farm.core.apply_moves import apply_bulk
+from farm.core.causes import ended_text, frames_text
 from farm.core.looks import ask_verify, is_looked_at
 from farm.core.needs import Edge
 from farm.core.outcome import Outcome, StopCommand
@@ -33,13 +30,10 @@ from farm.core.rows import BulkRow, HistoryRow, SpecRow
 from farm.core.scout import review
 from farm.core.specs import review_holder
 from farm.core.state import Farm, Job, Step
-from farm.model.frames import format_indices
 from farm.model.states import AttemptKind, UnitState
 
 _WORDS = [state.word for state in UnitState]
 _IS_BLOCKED = bytes(state == BLOCKED for state in range(256))
-#: Most units looked at to say why units of a step were given up.
-GIVEN_UP_MOST = 1_000
 
 
 def move(
@@ -167,12 +161,12 @@ def _pass_on_frames(
                 lost[here] = unit
     moved = 0
     if lost:
-        reason = f"waits for {_units_text(need, lost.values())}, rendered again"
+        reason = f"waits for {frames_text(need, lost.values())}, rendered again"
         moved += _block(farm, waiter, _downstream(waiter, tuple(lost)), reason, now_us, out)
     if failed:
         moved += _give_up(farm, edge, tuple(failed), now_us, out)
     if gained and not waiter.unmet and waiter.counts[BLOCKED]:
-        moved += release(farm, waiter, tuple(gained), _ended_text(need, gained.values()), now_us, out)
+        moved += release(farm, waiter, tuple(gained), ended_text(need, gained.values()), now_us, out)
     return bool(moved)
 
 
@@ -242,7 +236,7 @@ def _give_up(farm: Farm, edge: Edge, units: tuple[int, ...] | None, now_us: int,
         culprits = [unit for unit in map(edge.need_unit, units) if unit is not None]
         if new == CANCELED:
             units = _doomed(step, units)
-    return _move_these(farm, step, units, BLOCKED, new, _ended_text(need, culprits), now_us, out)
+    return _move_these(farm, step, units, BLOCKED, new, ended_text(need, culprits), now_us, out)
 
 
 def _doomed(step: Step, units: tuple[int, ...]) -> tuple[int, ...]:
@@ -386,99 +380,6 @@ def _ready_units(step: Step) -> tuple[int, ...]:
         units.append(at)
         at = mask.find(1, at + 1)
     return tuple(units)
-
-
-# ---------------------------------------------------------------- words
-
-
-def _units_text(step: Step, units: Iterable[int]) -> str:
-    """``frames 1-4 of J3/sim``; a single step is named alone."""
-    if step.frames is None:
-        return step.address
-    units = list(units)
-    if len(units) == 1:
-        return f"frame {step.frames.frame_at(units[0])} of {step.address}"
-    few = format_indices(step.frames, units, most=6)
-    return f"frames {few} of {step.address}"
-
-
-def _ended_text(step: Step, units: Iterable[int]) -> str:
-    """``frame 12 of J3/sim is done``, or how else it ended."""
-    units = list(units)
-    states = {step.state[unit] for unit in units}
-    one = len(units) == 1
-    if states <= {DONE} or len(states) > 1:
-        verb = "is done" if one else "are done"
-    elif states == {FAILED}:
-        verb = "failed"
-    else:
-        word = "skipped" if states == {SKIPPED} else "canceled"
-        verb = f"{'was' if one else 'were'} {word}"
-    return f"{_units_text(step, units)} {verb}"
-
-
-def given_up_for(step: Step, unit: int | None = None) -> str:
-    """Which frames' failure a step's skipped or canceled units (or one of them) were given up for, in words.
-
-    Worked out from the needs by frame as they are, since one row tells of many units at once: its words may
-    be about others.
-
-    Args:
-        step: The step.
-        unit: The unit; None = all of them together.
-
-    Returns:
-        "" when no need by frame says so.
-    """
-    found: dict[int, dict[int, None]] = {}
-    edges = {number: edge for number, edge in enumerate(step.frame_needs) if edge.gives_up}
-    if not edges:
-        return ""
-    units = _given_up(step) if unit is None else (unit,)
-    for here in units:
-        state = step.state[here]
-        if not step.is_wanted(here):
-            continue
-        for number, edge in edges.items():
-            if state != (SKIPPED if edge.on_failure == "skip" else CANCELED):
-                continue
-            there = edge.need_unit(here)
-            if there is not None and edge.fails_at(there):
-                found.setdefault(number, {})[there] = None
-                break
-    return "; ".join(_ended_text(edges[number].need, culprits) for number, culprits in found.items())
-
-
-def _given_up(step: Step) -> list[int]:
-    """The first skipped and canceled units of a step."""
-    units: list[int] = []
-    for state in (SKIPPED, CANCELED):
-        unit = step.state.find(state)
-        while unit >= 0 and len(units) < GIVEN_UP_MOST:
-            units.append(unit)
-            unit = step.state.find(state, unit + 1)
-    return units
-
-
-def waits_for(step: Step, unit: int | None = None) -> str:
-    """What a step's blocked units (or one of them) wait for, in words; "" = nothing of another step.
-
-    Args:
-        step: The step.
-        unit: The unit; None = what holds all of them.
-    """
-    names: dict[str, None] = {}
-    for edge in step.needs:
-        if not edge.by_frame:
-            if not edge.met:
-                same = edge.need.job is step.job
-                names[edge.need.spec.name if same else edge.need.address] = None
-        elif unit is None:
-            names[f"{'earlier ' * (edge.need is step)}frames of {edge.need.address}"] = None
-        elif not edge.met_for(unit):
-            there = edge.need_unit(unit)
-            names[_units_text(edge.need, () if there is None else (there,))] = None
-    return f"waits for {', '.join(names)}" if names else ""
 
 
 # ---------------------------------------------------------------- rest

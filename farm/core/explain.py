@@ -16,8 +16,8 @@ import msgspec
 
 from farm.core import cures, pace
 from farm.core.apply import BLOCKED, DONE, FAILED, QUEUED, RUNNING, SKIPPED
+from farm.core.causes import given_up_for
 from farm.core.chunks import form_chunk, hunger, hunger_of
-from farm.core.dependencies import given_up_for
 from farm.core.gather import Left, left_to
 from farm.core.match import (
     avoided,

@@ -390,7 +390,7 @@ def end_attempt(
             b"",
             "",
             int(last),
-            int(lost),
+            (2 if attempt.dropped else 1) if lost else 0,
             charge if last else 0,
             waste if last else 0,
         )

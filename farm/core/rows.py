@@ -92,7 +92,8 @@ class ResultRow(Row, frozen=True, gc=False, array_like=True, tag=5):
     """What became of one unit of an attempt, or (``unit`` -1) the bare end of the attempt.
 
     ``closes``: the attempt ends with this row; then ``charge_nano`` and ``waste_nano`` are final.
-    ``lost``: the attempt ended without its agent's word, so its folder may still hold files.
+    ``lost``: the attempt ended without its agent's word, so its folder may still hold files.  2: units had
+    been taken from it before, so that files of those must not be adopted.
     """
 
     seq: int

@@ -38,9 +38,16 @@ RULES = (
     ),
     Rule(
         "a killed frame is leased again only when its attempt is confirmed stopped",
-        "farm/core/apply.py",
+        "farm/core/apply_moves.py",
         "step.parked[unit] = 0",
         "pass",
+    ),
+    Rule(
+        "what is to be made anew is not adopted of a lost attempt",
+        "farm/core/apply_moves.py",
+        "if farm.lost and row.old != BLOCKED:",
+        "if False:",
+        "tests/unit/core/test_core_requeue.py",
     ),
     Rule(
         "higher priority goes first",

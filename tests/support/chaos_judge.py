@@ -204,7 +204,7 @@ def _judge_leases(task: Task, books: Books, verdict: Verdict) -> None:
     closes: Counter[int] = Counter()
     for row in books.results:
         closes[row.attempt_id] += row.closes
-        verdict.figures["attempts lost"] += row.closes and row.lost
+        verdict.figures["attempts lost"] += bool(row.closes and row.lost)
     for number, lease in books.leases.items():
         where = f"J{task.job}/{STEP}@{lease.no}"
         verdict.must(closes[number] == 1, f"{where} ended {closes[number]} times")

@@ -396,6 +396,26 @@ def test_a_million_frames_keep_their_order_as_ranges() -> None:
     assert rig.step("J1/beauty").frame_of(lease.units[0]) == 900_000
 
 
+def test_scattered_frames_do_not_become_a_long_list_for_everybody() -> None:
+    rig = Rig()
+    rig.join("n0")
+    rig.submit(step(frames="1-20000"))
+
+    def scattered(low: int, high: int) -> str:
+        return ",".join(str(frame) for frame in range(1, 20_001) if low <= frame**3 % 997 < high)
+
+    rig.act("skip", f"J1/beauty/{scattered(0, 300)}")
+    rig.act("next", "J1/beauty/100-8000")
+    assert rig.step("J1/beauty").spec.first == "100-8000"
+    with pytest.raises(IllegalMove, match="too many separate frames"):
+        rig.act("last", f"J1/beauty/{scattered(300, 700)}")
+    assert rig.step("J1/beauty").spec.first == "100-8000", "what was said before stays"
+    (lease,) = rig.dispatch()
+    assert rig.step("J1/beauty").frame_of(lease.units[0]) == next(
+        frame for frame in range(100, 8001) if frame**3 % 997 >= 300
+    )
+
+
 def test_scout_frames_stay_first_while_the_job_scouts() -> None:
     rig = Rig()
     rig.join("n0")

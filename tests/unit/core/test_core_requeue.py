@@ -6,12 +6,13 @@ import itertools
 
 import pytest
 
-from farm.core.outcome import StopCommand
+from farm.core.outcome import DiscardCommand, LeaseCommand, StopCommand
 from farm.core.rows import BulkRow
 from farm.model.errors import IllegalMove
 from farm.model.jobs import AfterSpec
 from farm.model.reports import RELEASED, UnitReport
 from farm.model.resources import Resources
+from farm.model.states import AttemptKind
 from tests.support.core_rig import Rig, step
 from tests.support.sim_agent import GOOD
 
@@ -219,6 +220,91 @@ def test_a_lost_agent_is_fenced_off_the_frame_as_ever() -> None:
     rig.wait(61.0, 2)
     again = rig.lease()
     assert again.supersedes == (f".overcrank-J1-beauty-{lease.no}-{lease.nonce:016x}",)
+
+
+@pytest.mark.parametrize("restarted", ["", "checkpoint", "replay"])
+def test_what_a_lost_agent_kept_of_a_frame_that_was_stopped_is_not_adopted(restarted: str) -> None:
+    rig = farm("1-3", out=True, chunk=3)
+    lease = rig.lease()
+    rig.act("requeue", "J1/beauty/2")
+    rig.wait(61.0)
+    if restarted == "checkpoint":
+        rig.checkpoint()
+    if restarted:
+        rig.restart()
+    rig.join("n0")
+    assert rig.states() == "QQQ"
+    rig.report(lease, kept=(0, 1))
+    (adopt,) = rig.commands(LeaseCommand)
+    assert (adopt.kind, adopt.units) == (AttemptKind.ADOPT, (0,)), "frame 2 is to be rendered anew"
+    rig.done(adopt)
+    rig.act("next", "J1/beauty/2")
+    again = rig.lease()
+    assert (again.kind, again.units[0]) == (AttemptKind.RENDER, 1)
+
+
+def test_what_a_lost_agent_kept_of_a_stopped_frame_alone_is_discarded() -> None:
+    rig = farm("1", out=True)
+    lease = rig.lease()
+    rig.act("requeue", "J1", reason="the texture was wrong")
+    rig.wait(61.0)
+    rig.join("n0")
+    rig.report(lease, kept=(0,))
+    assert rig.commands(LeaseCommand) == []
+    assert [one.attempt for one in rig.commands(DiscardCommand)] == [lease.attempt]
+
+
+def test_what_a_lost_agent_made_of_input_that_was_made_anew_meanwhile_is_not_adopted() -> None:
+    rig = Rig()
+    rig.join("n0")
+    rig.submit(step("beauty", "1", out=True), step("comp", "1", out=True, after=(AfterSpec(step="beauty"),)))
+    rig.done(rig.lease())
+    comp = rig.lease()
+    rig.act("retry", "J1/beauty/1")
+    assert rig.states("J1/comp") == "B"
+    rig.wait(61.0)
+    rig.join("n0")
+    rig.done(rig.lease())
+    assert rig.states("J1/comp") == "Q"
+    rig.report(comp, kept=(0,))
+    assert rig.commands(LeaseCommand) == [], "it is a picture of the old input"
+
+
+@pytest.mark.parametrize("restarted", ["", "checkpoint", "replay"])
+def test_what_was_lost_before_its_input_was_made_anew_is_not_adopted_either(restarted: str) -> None:
+    rig = Rig()
+    rig.join("n0")
+    rig.submit(step("beauty", "1", out=True), step("comp", "1", out=True, after=(AfterSpec(step="beauty"),)))
+    rig.done(rig.lease())
+    comp = rig.lease()
+    rig.wait(61.0)
+    assert rig.states("J1/comp") == "Q", "it is lost"
+    rig.act("retry", "J1/beauty/1")
+    assert rig.states("J1/comp") == "B"
+    if restarted == "checkpoint":
+        rig.checkpoint()
+    if restarted:
+        rig.restart()
+    rig.join("n0")
+    rig.done(rig.lease())
+    assert rig.states("J1/comp") == "Q"
+    rig.report(comp, kept=(0,))
+    assert rig.commands(LeaseCommand) == [], "it is a picture of the old input"
+    again = rig.lease()
+    assert again.kind == AttemptKind.RENDER
+    assert len(again.supersedes) == 1, "and is fenced off"
+
+
+def test_what_was_lost_before_the_frame_is_wanted_anew_is_not_adopted() -> None:
+    rig = farm("1", out=True, nodes=2)
+    lease = rig.lease()
+    rig.wait(61.0)
+    rig.join("n1")
+    rig.done(rig.lease())
+    rig.act("retry", "J1/beauty/1")
+    rig.join("n0")
+    rig.report(lease, kept=(0,))
+    assert AttemptKind.ADOPT not in [one.kind for one in rig.commands(LeaseCommand)], "it was made before"
 
 
 @pytest.mark.parametrize("before", ["checkpoint", "replay"])
