@@ -1,11 +1,11 @@
 """In which order the rows of a table are shown, kept as they change.
 
-What belongs here: filter, groups and sort as one index map (row on the screen -> slot in the table), and the
-steps that lead from what is shown to what should be.  What may not: Qt; its models take the steps one by one.
+What belongs here: what is shown as one index map (row on the screen -> slot in the table), and the steps that
+lead from there to what is to be shown.  What may not: what that is (``wanted``: filter, groups and sort), and
+Qt; its models take the steps one by one.
 
 A list that is sorted anew with every batch loses its selection and its place, or a great deal of time.  Here
-a batch costs what it changed: only its rows are filtered and placed, and whoever shows the list is told which
-rows went, came and moved.
+whoever shows the list is told which rows went, came and moved, and nothing does while the view is frozen.
 
 Groups are part of what is sorted by, before all columns.  A header is a row like any other, told in the same
 steps; where a row has a slot, a header has a number below zero (``moves.header_of``).
@@ -13,7 +13,7 @@ steps; where a row has a slot, a header has a number below zero (``moves.header_
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -22,8 +22,9 @@ import numpy.typing as npt
 
 from client_gui.store.groups import Grouping, GroupKey, Groups
 from client_gui.store.moves import NO_ROWS, Rows, Step, displaced, group_of, plan
-from client_gui.store.sortkeys import SortKey, SortKeys
+from client_gui.store.sortkeys import SortKey
 from client_gui.store.table import NO_MASKS, NO_SLOTS, Change, Masks, Slots, Table
+from client_gui.store.wanted import Fits, Wanted
 
 __all__ = ["Fits", "Order", "SortKey", "Update"]
 
@@ -50,10 +51,6 @@ class Update:
         return bool(self.steps or len(self.rows) or len(self.headers))
 
 
-#: Says which slots are shown.
-Fits = Callable[[Slots], npt.NDArray[np.bool_]]
-
-
 class Order(Generic[Id]):
     """The rows of a table that fit a filter, in an order, perhaps in groups.
 
@@ -71,16 +68,7 @@ class Order(Generic[Id]):
 
     def __init__(self, table: Table[Id], sort: Sequence[SortKey] = ()) -> None:
         self._table = table
-        self._fits: Fits | None = None
-        self._filter_bits = 0
-        self._by = SortKeys(table)
-        self._member = np.zeros(0, np.bool_)
-        #: All that fits, in order; and what is to be shown of it, which is the same without groups.
-        self._target: Slots = NO_SLOTS
-        self._wanted: Slots = NO_SLOTS
-        self._groups: Groups | None = None
-        #: Numbers of groups that were given out.
-        self._numbers = 0
+        self._wanted = Wanted(table)
         self._frozen = False
         #: Slots that were given another place while the view was frozen.
         self._moved: set[int] = set()
@@ -88,9 +76,9 @@ class Order(Generic[Id]):
         self._row_of = np.zeros(0, np.int32)
         #: By number of a group: the row its header is in, -1 when it is not shown.
         self._header_row = np.zeros(0, np.int32)
-        self._by.set_sort(sort)
-        self._recompute()
-        self._show(self._wanted)
+        self._wanted.set_sort(sort)
+        self._wanted.rebuild()
+        self._show(self._wanted.view)
 
     # -- reading --
 
@@ -100,17 +88,17 @@ class Order(Generic[Id]):
     @property
     def sort(self) -> tuple[SortKey, ...]:
         """What it is sorted by."""
-        return self._by.sort
+        return self._wanted.sort
 
     @property
     def hidden(self) -> int:
         """How many rows of the table do not fit the filter."""
-        return len(self._table) - len(self._target)
+        return len(self._table) - len(self._wanted.listed)
 
     @property
     def listed(self) -> Slots:
         """Slots of all that fits the filter, in order, in closed groups, too; not to be written to."""
-        return self._target
+        return self._wanted.listed
 
     def slot_at(self, row: int) -> int:
         """The slot shown in a row; below zero for a header."""
@@ -133,7 +121,7 @@ class Order(Generic[Id]):
             IndexError: There is no such row.
         """
         slot = int(self.view[row])
-        return self.id_at(row) if slot >= 0 else self._key_of(group_of(slot))
+        return self.id_at(row) if slot >= 0 else self._wanted.key_of(group_of(slot))
 
     def ids(self) -> list[Id]:
         """Ids of all rows that are shown, in order."""
@@ -152,10 +140,7 @@ class Order(Generic[Id]):
 
     def in_order(self, slots: Slots) -> Slots:
         """Those of some slots that fit the filter, each once, in order."""
-        chosen = np.zeros(self._table.capacity, np.bool_)
-        chosen[slots] = True
-        found: Slots = self._target[chosen[self._target]]
-        return found
+        return self._wanted.in_order(slots)
 
     def row_of(self, row_id: Id | GroupKey) -> int:
         """The row an id, or the header of a group, is shown in, -1 when it is not shown.
@@ -185,36 +170,23 @@ class Order(Generic[Id]):
     @property
     def groups(self) -> Groups | None:
         """The groups, None when rows stand in none."""
-        return self._groups
+        return self._wanted.groups
 
     def number_of(self, key: GroupKey) -> int:
         """The number of a group, -1 when there never was such a one."""
-        groups = self._groups
-        return groups.number_of(key.name) if groups is not None and groups.grouping.by == key.by else -1
+        return self._wanted.number_of(key)
 
     def group_of(self, row_id: Id) -> GroupKey | None:
         """The group a row that fits the filter is in, None when it is in none."""
-        slot = self._table.slot(row_id)
-        if self._groups is None or slot < 0 or not self._member[slot]:
-            return None
-        return self._key_of(self._groups.first + int(self._groups.codes[slot]))
+        return self._wanted.group_of(row_id)
 
     def groups_shown(self) -> list[GroupKey]:
         """Groups that have rows, in order."""
-        if self._groups is None:
-            return []
-        places = np.flatnonzero(self._groups.counts() > 0)
-        places = places[np.argsort(self._groups.rank[places], kind="stable")]
-        return [self._key_of(self._groups.first + place) for place in places.tolist()]
+        return self._wanted.group_keys()
 
     def slots_of(self, key: GroupKey) -> Slots:
         """Slots of the rows of a group, in order, shown or not."""
-        groups, number = self._groups, self.number_of(key)
-        if groups is None or number < 0 or not (count := groups.count(place := number - groups.first)):
-            return NO_SLOTS
-        start = groups.start(place)
-        found: Slots = self._target[start : start + count]
-        return found
+        return self._wanted.slots_of(key)
 
     def set_grouping(self, grouping: Grouping | None, closed: Iterable[str] = ()) -> Update:
         """Puts rows in groups, or in none.
@@ -223,35 +195,15 @@ class Order(Generic[Id]):
             grouping: What they are grouped by.
             closed: Names of groups whose rows are not shown.
         """
-        self._groups = None
-        if grouping is not None:
-            self._groups = Groups(self._table, grouping, self._numbers)
-            self._groups.close(closed)
+        self._wanted.set_grouping(grouping, closed)
         return self.rebuild()
 
     def close_groups(self, names: Iterable[str]) -> Update:
         """Makes these the groups whose rows are not shown; those of all others are."""
-        if self._groups is None:
+        if self._wanted.groups is None:
             return Update()
-        self._groups.close(names)
-        self._wanted = self._groups.with_headers(self._target)
+        self._wanted.close_groups(names)
         return self._replanned()
-
-    def _key_of(self, number: int) -> GroupKey:
-        groups = self._groups
-        place = number - groups.first if groups is not None else -1
-        if groups is None or not 0 <= place < len(groups):
-            return GroupKey("", str(number))  # of groups that are still shown under a menu, and no more
-        return GroupKey(groups.grouping.by, groups.names[place])
-
-    def _regroup(self, groups: Groups) -> bool:
-        """Puts groups in order, and the target as they stand; whether one stands elsewhere."""
-        by = self._by
-        key = by.sort[0] if by.sort else SortKey("")
-        target = groups.arranged(self._target, key.column, key.descending, by.keys[0] if by.sort else None)
-        moved, self._target = target is not self._target, target
-        self._numbers = max(self._numbers, groups.end)
-        return moved
 
     # -- what is asked for --
 
@@ -262,56 +214,31 @@ class Order(Generic[Id]):
             fits: Says which slots fit; None shows everything.
             bits: Column groups whose changes may change that (``TableFilter.bits``).
         """
-        self._fits, self._filter_bits = fits, bits
-        self._fit_capacity()
-        slots = self._table.slots()
-        member = np.zeros(self._table.capacity, np.bool_)
-        member[slots if fits is None else slots[fits(slots)]] = True
-        kept = self._target[member[self._target]]
-        coming = np.flatnonzero(member & ~self._member).astype(np.int32)
-        if self._groups is not None:
-            self._groups.leave(np.flatnonzero(self._member & ~member).astype(np.int32))
-            self._groups.enter(coming)
-        if len(coming) < len(kept):
-            coming = self._sorted(coming)
-            self._target = np.insert(kept, self._places_in(kept, coming), coming)
-        else:
-            self._target = self._sorted(np.flatnonzero(member).astype(np.int32))
-        self._member = member
-        self._arrange()
+        self._wanted.set_filter(fits, bits)
         return self._replanned()
 
     def set_sort(self, sort: Sequence[SortKey]) -> Update:
         """Sorts by other columns."""
-        self._by.set_sort(sort)
+        self._wanted.set_sort(sort)
         return self.rebuild()
 
     def rebuild(self) -> Update:
         """Works everything out anew, after changes that were missed or when time has moved what fits."""
-        self._recompute()
+        self._wanted.rebuild()
         return self._replanned()
 
     def _replanned(self) -> Update:
-        headers = NO_ROWS
+        wanted, headers = self._wanted, NO_ROWS
         if self._frozen:
-            self._moved.update(self._target.tolist())
+            self._moved.update(wanted.listed.tolist())
             steps: tuple[Step, ...] = ()
         else:
-            steps = plan(self.view, self._wanted, None)
-        if self._groups is not None:
-            self._groups.take_changed()
-            shown = self.view if self._frozen else self._wanted
+            steps = plan(self.view, wanted.view, None)
+        if wanted.groups is not None:
+            wanted.groups.take_changed()
+            shown = self.view if self._frozen else wanted.view
             headers = np.flatnonzero(shown < 0).astype(np.int32)
         return Update(steps, headers=headers)
-
-    def _arrange(self) -> bool:
-        """Makes of the target what is to be shown; whether groups stand elsewhere."""
-        if self._groups is None:
-            self._wanted = self._target
-            return False
-        moved = self._regroup(self._groups)
-        self._wanted = self._groups.with_headers(self._target)
-        return moved
 
     # -- changes --
 
@@ -322,38 +249,23 @@ class Order(Generic[Id]):
         A row that went meanwhile is shown as it was.  If its id comes again that is another row, which is not
         shown yet and so not reported: it comes with the steps of ``thaw``.
         """
-        self._fit_capacity()
-        before = self._target
-        moved = self._retarget(change)
-        if self._groups is None:
-            self._wanted = self._target
-        else:
-            moved = self._regroup_changed(self._groups, moved, changed=self._target is not before)
+        moved = self._wanted.apply(change)
         if self._frozen:
             self._moved.update(moved.tolist())
             rows, masks = self._changed_rows(change, self._row_of)
             return Update((), rows, masks, self._changed_headers(self._header_row))
-        steps = plan(self.view, self._wanted, moved)
+        steps = plan(self.view, self._wanted.view, moved)
         where, heads = self._row_of, self._header_row
         if steps:
-            where, heads = self._places(self._wanted)
+            where, heads = self._places(self._wanted.view)
         return Update(steps, *self._changed_rows(change, where), self._changed_headers(heads))
-
-    def _regroup_changed(self, groups: Groups, moved: Slots, *, changed: bool) -> Slots:
-        """Puts groups right after a change; returns the slots that may have another place."""
-        if (changed or groups.move_alone(self._by.sort[0].column if self._by.sort else "")) and self._regroup(
-            groups
-        ):
-            moved, changed = self._target, True
-        if changed:
-            self._wanted = groups.with_headers(self._target)
-        return moved
 
     def _changed_headers(self, heads: Rows) -> Rows:
         """Rows of headers that say something else now."""
-        if self._groups is None:
+        groups = self._wanted.groups
+        if groups is None:
             return NO_ROWS
-        numbers = self._groups.take_changed() + self._groups.first
+        numbers = groups.take_changed() + groups.first
         rows = heads[numbers[numbers < len(heads)]]
         return np.sort(rows[rows >= 0])
 
@@ -372,7 +284,7 @@ class Order(Generic[Id]):
 
         Each step takes a few milliseconds at most; the table may change between two of them.
         """
-        return self._by.prepare(columns)
+        return self._wanted.prepare(columns)
 
     # -- standing still --
 
@@ -397,7 +309,7 @@ class Order(Generic[Id]):
         self._frozen = False
         moved = np.array(sorted(self._moved), np.int32)
         self._moved.clear()
-        steps = plan(self.view, self._wanted, moved)
+        steps = plan(self.view, self._wanted.view, moved)
         # What was held can only be let go of once nobody shows it: with the table's next batch.
         self._table.release()
         return Update(steps)
@@ -407,15 +319,16 @@ class Order(Generic[Id]):
         """How many rows would come, go or move if the order were not frozen."""
         if not self._frozen:
             return 0
-        room = self._table.capacity + self._numbers
-        shown, wanted = _mask(self.view, room), _mask(self._wanted, room)
+        room = self._table.capacity + self._wanted.numbers
+        target = self._wanted.view
+        shown, wanted = _mask(self.view, room), _mask(target, room)
         count = int((shown != wanted).sum())
         both = shown & wanted
         if not self._moved:
             return count
         moved = np.zeros(room, np.bool_)
         moved[np.fromiter(self._moved, np.int32, len(self._moved))] = True
-        return count + displaced(self.view[both[self.view]], self._wanted[both[self._wanted]], moved)
+        return count + displaced(self.view[both[self.view]], target[both[target]], moved)
 
     def is_gone(self, row: int) -> bool:
         """Whether a row of a frozen order is not in the table any more, even if its id has come again.
@@ -424,10 +337,7 @@ class Order(Generic[Id]):
         """
         slot = int(self.view[row])
         if slot < 0:
-            groups, number = self._groups, group_of(slot)
-            if groups is None or not groups.first <= number < groups.end:
-                return True
-            return not groups.count(number - groups.first)
+            return self._wanted.is_empty(group_of(slot))
         row_id = self._table.ids[slot]
         return row_id is None or self._table.slot(row_id) != slot
 
@@ -440,96 +350,10 @@ class Order(Generic[Id]):
     def _places(self, view: Slots) -> tuple[Rows, Rows]:
         """Row by slot, and row by number of a header's group; -1 where it is not shown."""
         capacity = self._table.capacity
-        found = np.full(capacity + self._numbers, -1, np.int32)
+        found = np.full(capacity + self._wanted.numbers, -1, np.int32)
         # Numbers of headers count from the end, where there is room for them.
         found[view] = np.arange(len(view), dtype=np.int32)
         return found[:capacity], found[capacity:][::-1]
-
-    def _fit_capacity(self) -> None:
-        capacity = self._table.capacity
-        if len(self._member) < capacity:
-            grown = np.zeros(capacity, np.bool_)
-            grown[: len(self._member)] = self._member
-            self._member = grown
-            self._by.fit(capacity)
-            if self._groups is not None:
-                self._groups.fit(capacity)
-
-    def _recompute(self) -> None:
-        """The target from nothing."""
-        slots = self._table.slots()
-        self._member = np.zeros(self._table.capacity, np.bool_)
-        self._by.rebuild(slots)
-        everything = slots
-        if self._fits is not None:
-            slots = slots[self._fits(slots)]
-        self._member[slots] = True
-        if self._groups is not None:
-            self._groups.rebuild(everything, slots)
-        self._target = self._sorted(slots)
-        self._arrange()
-
-    def _sorted(self, slots: Slots) -> Slots:
-        columns = [self._table.serials[slots], *(key[slots] for key in reversed(self._by.keys))]
-        if self._groups is not None:
-            columns.append(self._groups.rank[self._groups.codes[slots]])
-        return slots[np.lexsort(columns)]
-
-    def _retarget(self, change: Change[Id]) -> Slots:
-        """Takes a change into the target; returns the slots that may have another place in it."""
-        by = self._by
-        touched = change.touching(by.bits)
-        moved = by.rekey(touched[self._member[touched]]) if by.keys else NO_SLOTS
-        if by.keys:
-            hidden = touched[~self._member[touched]]
-            by.rekey(np.concatenate([change.inserted, hidden]))
-            by.renew_ranks()
-        if self._groups is not None:
-            self._groups.recode(change.inserted)
-            elsewhere = self._groups.recode(change.touching(self._groups.member_bits))
-            moved = np.union1d(moved, elsewhere[self._member[elsewhere]]) if len(elsewhere) else moved
-        asked = change.inserted
-        if self._fits is not None:
-            asked = np.concatenate([asked, change.touching(self._filter_bits)])
-        fits = np.ones(len(asked), np.bool_) if self._fits is None else self._fits(asked)
-        was = self._member[asked]
-        left = np.concatenate([asked[was & ~fits], change.removed[self._member[change.removed]]])
-        entered = asked[~was & fits]
-        self._member[left] = False
-        moved = moved[self._member[moved]]
-        self._member[entered] = True
-        if self._groups is not None:
-            self._groups.leave(left)
-            self._groups.renew(change.touching(self._groups.bits))
-            self._groups.enter(entered)
-        if not (len(left) or len(entered) or len(moved)):
-            return moved
-        out = np.zeros(self._table.capacity, np.bool_)
-        out[left] = out[moved] = True
-        kept = self._target[~out[self._target]]
-        coming = self._sorted(np.concatenate([entered, moved]))
-        self._target = np.insert(kept, self._places_in(kept, coming), coming)
-        return moved
-
-    def _places_in(self, kept: Slots, coming: Slots) -> Rows:
-        """Before which rows of a sorted view new slots belong: a binary search for all of them at once."""
-        serials = self._table.serials
-        low = np.zeros(len(coming), np.int64)
-        high = np.full(len(coming), len(kept), np.int64)
-        while (open_ := np.flatnonzero(low < high)).size:
-            middle = (low[open_] + high[open_]) // 2
-            there, here = kept[middle], coming[open_]
-            before = serials[there] < serials[here]
-            for key in reversed(self._by.keys):
-                a, b = key[there], key[here]
-                before = (a < b) | ((a == b) & before)
-            if self._groups is not None:
-                rank, codes = self._groups.rank, self._groups.codes
-                a, b = rank[codes[there]], rank[codes[here]]
-                before = (a < b) | ((a == b) & before)
-            low[open_] = np.where(before, middle + 1, low[open_])
-            high[open_] = np.where(before, high[open_], middle)
-        return low.astype(np.int32)
 
     def _changed_rows(self, change: Change[Id], where: npt.NDArray[np.int32]) -> tuple[Rows, Masks]:
         known = change.changed < len(where)

@@ -171,7 +171,9 @@ class Selection(Generic[Id]):
             key = order.key_at(head)
             whole = bool(now[head + 1 : end].all())
             if now[head]:
-                alone = head in came_rows and not ranged
+                # Qt may choose a row a second time: a key does, and a click on one that is chosen.
+                again = key in self.groups and not toggled
+                alone = (head in came_rows or again) and not ranged
                 if whole or alone:
                     chosen.add(key)
                     single[head:end] = False

@@ -1,7 +1,7 @@
-"""Rows in columns: numbers in arrays, texts in lists, each row in a slot that is its own until it is gone.
+"""Rows in columns, each row in a slot that is its own until it is gone.
 
-What belongs here: keeping rows and saying what a batch changed.  What may not: what the columns mean, in
-which order rows are shown (``order``), and Qt.
+What belongs here: whose slot is whose, and saying what a batch changed.  What may not: how a column keeps its
+values (``cells``), what the columns mean, in which order rows are shown (``order``), and Qt.
 
 Fifty thousand rows of Python objects cost more memory and time than a client has; a column of numbers is one
 array.  A row keeps its slot for its life, so that everything else may speak of rows by small numbers.
@@ -9,64 +9,37 @@ array.  A row keeps its slot for its life, so that everything else may speak of 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from itertools import repeat
-from operator import ne
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-Id = TypeVar("Id", bound=Hashable)
-Slots = npt.NDArray[np.int32]
-Masks = npt.NDArray[np.uint32]
-Numbers = npt.NDArray[Any]
+from client_gui.store.cells import MISSING, Cells, Column, Kind, Masks, Numbers, Slots
+from client_gui.store.codes import Coded, Words
 
-#: What an INT column holds where a row has no number.
-MISSING: Final = -(2**63)
-_INT_MOST: Final = 2**63 - 1
+__all__ = [
+    "MISSING",
+    "NO_MASKS",
+    "NO_SLOTS",
+    "Change",
+    "Column",
+    "Kind",
+    "Masks",
+    "Numbers",
+    "Slots",
+    "Table",
+    "joined",
+]
+
+Id = TypeVar("Id", bound=Hashable)
 _GROW_FROM: Final = 64
 #: When a column of few texts has seen so many more than there are rows, those that are gone are forgotten.
 _STALE_TEXTS: Final = 4
 NO_SLOTS: Final[Slots] = np.empty(0, np.int32)
 NO_MASKS: Final[Masks] = np.empty(0, np.uint32)
-
-
-class Kind(Enum):
-    """How a column keeps its values."""
-
-    #: 64-bit whole numbers; None becomes MISSING.
-    INT = "int"
-    #: 64-bit floats; None becomes NaN.
-    FLOAT = "float"
-    FLAG = "flag"
-    #: One of few words, a byte each; words nobody knew before get the next byte.
-    STATE = "state"
-    TEXT = "text"
-    #: Anything that can be compared with ``==``.
-    OBJECT = "object"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column.
-
-    Attributes:
-        name: Its name.
-        kind: How its values are kept.
-        group: What changes of it are reported as; columns that are shown together share one.
-        words: Of STATE: the known words, in the order in which they sort.
-        few: Of TEXT: whether many rows have the same text.
-    """
-
-    name: str
-    kind: Kind
-    group: str = ""
-    words: tuple[str, ...] = ()
-    few: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,95 +85,6 @@ def joined(changes: Sequence[Change[Id]]) -> Change[Id]:
     )
 
 
-class Words:
-    """Words and their bytes.
-
-    A word that is not known gets the next free byte, so that a newer farm's states are shown as they are
-    called.  Beyond 255 words the last byte stands for all others.
-    """
-
-    __slots__ = ("_codes", "words")
-
-    OTHER: Final = 255
-
-    def __init__(self, words: Iterable[str] = ()) -> None:
-        self.words: list[str] = []
-        self._codes: dict[str, int] = {}
-        for word in words:
-            self.code(word)
-
-    def code(self, word: str) -> int:
-        """The byte of a word."""
-        code = self._codes.get(word)
-        if code is not None:
-            return code
-        if len(self.words) >= self.OTHER:
-            return self.OTHER
-        self.words.append(word)
-        self._codes[word] = len(self.words) - 1
-        return len(self.words) - 1
-
-    def codes(self, words: Iterable[str]) -> Iterable[int]:
-        """The bytes of some words."""
-        words = list(words)
-        try:
-            return list(map(self._codes.__getitem__, words))
-        except KeyError:  # one that is new
-            return list(map(self.code, words))
-
-    def word(self, code: int) -> str:
-        """The word of a byte."""
-        return self.words[code] if code < len(self.words) else "?"
-
-
-class Coded:
-    """Texts of which there are few, and the number of each.
-
-    Attributes:
-        texts: By number; the first is "".
-        codes: By slot: the number of its text.
-    """
-
-    __slots__ = ("_numbers", "codes", "texts")
-
-    def __init__(self) -> None:
-        self.texts: list[str] = [""]
-        self._numbers: dict[str, int] = {"": 0}
-        self.codes: Slots = np.zeros(0, np.int32)
-
-    def code(self, text: str) -> int:
-        """The number of a text."""
-        found = self._numbers.get(text)
-        if found is None:
-            found = self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return found
-
-    def fit(self, capacity: int) -> None:
-        """Makes room for so many slots."""
-        grown = np.zeros(capacity, np.int32)
-        grown[: len(self.codes)] = self.codes
-        self.codes = grown
-
-    def forget_unused(self) -> None:
-        """Forgets texts that no slot has any more."""
-        used, codes = np.unique(self.codes, return_inverse=True)
-        self.texts = [self.texts[code] for code in used.tolist()]
-        self.codes = codes.astype(np.int32)
-        if self.texts[0] != "":
-            self.texts.insert(0, "")
-            self.codes += np.int32(1)
-        self._numbers = {text: number for number, text in enumerate(self.texts)}
-
-
-_DTYPES: Final[Mapping[Kind, Any]] = {
-    Kind.INT: np.int64,
-    Kind.FLOAT: np.float64,
-    Kind.FLAG: np.bool_,
-    Kind.STATE: np.uint8,
-}
-
-
 class Table(Generic[Id]):
     """Rows in columns.
 
@@ -227,18 +111,9 @@ class Table(Generic[Id]):
         self.version = 0
         self._slot_of: dict[Id, int] = {}
         self._capacity = 0
-        self._arrays: dict[str, Numbers] = {
-            column.name: np.zeros(0, _DTYPES[column.kind]) for column in columns if column.kind in _DTYPES
-        }
-        self._lists: dict[str, list[Any]] = {
-            column.name: [] for column in columns if column.kind not in _DTYPES
-        }
-        self._coded = {column.name: Coded() for column in columns if column.kind is Kind.TEXT and column.few}
-        #: Slots with another text than when somebody last asked, by column (``texts_since``).
-        self._noted: dict[str, list[Slots]] = {}
+        self._cells = Cells(columns, self._bit_of)
         self._all_slots: Slots | None = None
         self._kept: dict[str, Any] = {}
-        self._words = {column.name: Words(column.words) for column in columns if column.kind is Kind.STATE}
         #: Rows that are otherwise equal in an order: whole-number ids by number, others as they came.
         self._serial = np.zeros(0, np.int64)
         self._next_serial = 0
@@ -277,19 +152,19 @@ class Table(Generic[Id]):
 
     def numbers(self, name: str) -> Numbers:
         """The array of a column (INT, FLOAT, FLAG, STATE) by slot; not to be written to."""
-        return self._arrays[name]
+        return self._cells.numbers(name)
 
     def values(self, name: str) -> list[Any]:
         """The list of a column (TEXT, OBJECT) by slot; not to be written to."""
-        return self._lists[name]
+        return self._cells.values(name)
 
     def words(self, name: str) -> Words:
         """The words of a STATE column."""
-        return self._words[name]
+        return self._cells.words(name)
 
     def coded(self, name: str) -> Coded:
         """The texts of a column of which there are few, as numbers; not to be written to."""
-        coded = self._coded[name]
+        coded = self._cells.coded(name)
         if len(coded.texts) > _STALE_TEXTS * len(self) + 1000:
             coded.forget_unused()
         return coded
@@ -306,9 +181,7 @@ class Table(Generic[Id]):
 
         For whoever keeps something that was made of all texts of it: only one may ask.
         """
-        found = self._noted.get(name)
-        self._noted[name] = []
-        return found
+        return self._cells.texts_since(name)
 
     @property
     def serials(self) -> npt.NDArray[np.int64]:
@@ -324,17 +197,7 @@ class Table(Generic[Id]):
 
     def get(self, slot: int, name: str) -> Any:
         """One value as Python has it: a STATE as its word, None where there is none."""
-        kind = self.columns[name].kind
-        if kind not in _DTYPES:
-            return self._lists[name][slot]
-        value = self._arrays[name][slot]
-        if kind is Kind.STATE:
-            return self._words[name].word(int(value))
-        if kind is Kind.FLAG:
-            return bool(value)
-        if kind is Kind.INT:
-            return None if value == MISSING else int(value)
-        return None if np.isnan(value) else float(value)
+        return self._cells.get(slot, name)
 
     def row(self, row_id: Id) -> dict[str, Any]:
         """A row by column name.
@@ -374,11 +237,7 @@ class Table(Generic[Id]):
         """
         self._settle()
         slots, new = self._places(ids)
-        masks = np.zeros(len(ids), np.uint32)
-        if len(ids):
-            places = slots.tolist()
-            for column, some in zip(self.columns.values(), values, strict=True):
-                self._put(column, slots, places, some, masks)
+        masks = self._cells.put(slots, values) if len(ids) else NO_MASKS
         coming = set(ids) if gone else set()
         removed_ids = tuple(
             dict.fromkeys(row_id for row_id in gone if row_id in self._slot_of and row_id not in coming)
@@ -413,8 +272,7 @@ class Table(Generic[Id]):
             return
         for slot in self._leaving:
             self.ids[slot] = None
-            for values in self._lists.values():
-                values[slot] = None
+        self._cells.clear(self._leaving)
         self._free += self._leaving
         self._leaving = []
 
@@ -442,74 +300,10 @@ class Table(Generic[Id]):
     def _grow(self, more: int) -> None:
         old = self._capacity
         self._capacity = max(_GROW_FROM, old + more, old + old // 2)
-        for name, array in self._arrays.items():
-            grown = np.zeros(self._capacity, array.dtype)
-            grown[:old] = array
-            self._arrays[name] = grown
+        self._cells.fit(self._capacity)
         serial = np.zeros(self._capacity, np.int64)
         serial[:old] = self._serial
         self._serial = serial
-        for values in self._lists.values():
-            values += [None] * (self._capacity - old)
-        for coded in self._coded.values():
-            coded.fit(self._capacity)
         self.ids += [None] * (self._capacity - old)
         # The last of the list is taken first: slots fill up from the lowest.
         self._free += range(self._capacity - 1, old - 1, -1)
-
-    def _put(
-        self, column: Column, slots: Slots, places: list[int], values: Sequence[Any], masks: Masks
-    ) -> None:
-        """Puts a column's values in, and marks where they differ from what was there.
-
-        Everything that is done to each value is done by one call for all of them: ten thousand changed rows
-        are a quarter of a million values.
-        """
-        bit = np.uint32(self._bit_of[column.name])
-        if column.kind in _DTYPES:
-            new = self._numbers_of(column, values)
-            array = self._arrays[column.name]
-            old = array[slots]
-            differs = new != old
-            if column.kind is Kind.FLOAT:
-                differs &= ~(np.isnan(new) & np.isnan(old))
-            array[slots] = new
-            masks[differs] |= bit
-            return
-        have = self._lists[column.name]
-        differs = np.fromiter(map(ne, map(have.__getitem__, places), values), np.bool_, len(values))
-        others = np.flatnonzero(differs)
-        if not len(others):
-            return
-        masks[others] |= bit
-        coded = self._coded.get(column.name)
-        for place in others.tolist():
-            slot, value = places[place], values[place]
-            if coded is not None:
-                value = sys.intern(value)
-                coded.codes[slot] = coded.code(value)
-            have[slot] = value
-        if (noted := self._noted.get(column.name)) is not None:
-            noted.append(slots[others])
-
-    def _numbers_of(self, column: Column, values: Sequence[Any]) -> Numbers:
-        count = len(values)
-        if column.kind is Kind.STATE:
-            return np.fromiter(self._words[column.name].codes(values), np.uint8, count)
-        try:
-            return np.fromiter(values, _DTYPES[column.kind], count)
-        except TypeError:
-            pass  # some have no value
-        except OverflowError:
-            values = _sane(values)
-        if column.kind is not Kind.INT:
-            return np.array(values, _DTYPES[column.kind])
-        try:
-            return np.array([MISSING if value is None else value for value in values], np.int64)
-        except OverflowError:
-            return np.array([MISSING if value is None else value for value in _sane(values)], np.int64)
-
-
-def _sane(values: Sequence[int | None]) -> list[int | None]:
-    """Whole numbers that an array holds, of nonsense of a broken sender: no reason to show nothing at all."""
-    return [None if value is None else max(-_INT_MOST, min(_INT_MOST, value)) for value in values]

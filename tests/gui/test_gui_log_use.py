@@ -129,8 +129,8 @@ def test_selecting_by_mouse(bench: Bench) -> None:
     assert bench.text(0) == "alpha beta"
     pane = bench.view.reader.pane
     area = pane.row_rect(0)
-    left = int(pane._gutter())
-    cell = pane._cell
+    left = int(pane.grid.gutter)
+    cell = pane.grid.cell
     port = pane.viewport()
     button = Qt.MouseButton.LeftButton
     y = area.center().y()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
+import tempfile
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -19,7 +21,7 @@ from client_gui.net.dialer import Route
 from client_gui.net.mailbox import Mailbox
 from client_gui.net.port import Answer, Dial, Follow, Heard, Incoming, News, Resync, Standing, Wakes, Welcomed
 from client_gui.net.thread import SocketsThread
-from client_gui.net.watchdog import Watchdog, watchdog_wanted
+from client_gui.net.watchdog import Watchdog, stack_of, watchdog_wanted
 from client_gui.store.farmstore import Link
 from farm.model.errors import FarmUnreachable, PeerError
 from farm.protocol.client import JobsReply, SnapshotMsg, StatusReq
@@ -202,30 +204,123 @@ def test_a_port_keeps_what_is_posted_and_ends_more_than_once(make: Callable[[], 
     assert port.take() == []
 
 
+def hang_until(told: Callable[[], bool]) -> None:
+    """Answers nobody until the watchdog has written: this is the window's thread."""
+    go = threading.Event()
+    for _ in range(20):
+        if told():
+            break
+        go.wait(0.05)
+
+
+def hang_in(hang: Callable[[], None], told: Callable[[], bool], dog: Watchdog, qtbot: QtBot) -> None:
+    """Hangs until that is told of.
+
+    On a busy machine something else may have been too slow right before it began: one who does not answer is
+    told of once, so it has to answer and hang again.
+    """
+    timer = QTimer(dog)
+    timer.timeout.connect(hang)
+    timer.start(20)
+    qtbot.waitUntil(told)
+    timer.stop()
+
+
 @pytest.mark.allow_log("window-blocked")
 def test_the_watchdog_says_what_the_window_was_doing(
     qtbot: QtBot, allow_log: list[logging.LogRecord]
 ) -> None:
     dog = Watchdog(too_long_ms=30)
     dog.start()
-    go = threading.Event()
 
     def told() -> bool:
-        # A machine that is busy may be slow enough elsewhere to be told of, too.
-        return any("in hang" in record.getMessage() for record in allow_log)
+        return any("in hang_until" in record.getMessage() for record in allow_log)
 
-    def hang() -> None:
-        # Until the watchdog has written: this is the window's thread, and it answers nobody meanwhile.
-        for _ in range(400):
-            if told():
-                break
-            go.wait(0.05)
+    def read_a_large_file() -> None:
+        hang_until(told)
 
-    QTimer.singleShot(0, dog, hang)
-    qtbot.waitUntil(lambda: bool(allow_log))
+    hang_in(read_a_large_file, told, dog, qtbot)
     dog.stop()
-    assert told()
     assert all("window-blocked" in record.getMessage() for record in allow_log)
+    found = next(text for record in allow_log if "in hang_until" in (text := record.getMessage()))
+    assert found.startswith("window-blocked for_ms=")
+    # Who was called by whom, in which file and line; nothing of other threads, though one of them wrote this.
+    assert found.index("in hang_until") < found.index("in read_a_large_file")
+    assert re.search(r'File ".*test_gui_net_thread\.py", line \d+ in read_a_large_file', found)
+    assert found.count("most recent call first") == 1
+    assert "watchdog.py" not in found
+
+
+@pytest.mark.allow_log("window-blocked")
+def test_the_watchdog_tells_of_every_time_by_itself(qtbot: QtBot, allow_log: list[logging.LogRecord]) -> None:
+    dog = Watchdog(too_long_ms=30)
+    dog.start()
+
+    def first() -> None:
+        hang_until(lambda: told("in first"))
+
+    def second() -> None:
+        hang_until(lambda: told("in second"))
+
+    def told(name: str) -> bool:
+        return any(name in record.getMessage() for record in allow_log)
+
+    hang_in(first, lambda: told("in first"), dog, qtbot)
+    hang_in(second, lambda: told("in second"), dog, qtbot)
+    dog.stop()
+    texts = [record.getMessage() for record in allow_log]
+    assert not any("in first" in text and "in second" in text for text in texts)
+    assert all(text.count("most recent call first") == 1 for text in texts)
+
+
+@pytest.mark.allow_log("window-blocked")
+def test_the_watchdog_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch, qtbot: QtBot, allow_log: list[logging.LogRecord]
+) -> None:
+    opened: list[IO[bytes]] = []
+    real = tempfile.TemporaryFile
+
+    def noted() -> IO[bytes]:
+        opened.append(real())
+        return opened[-1]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", noted)
+    dog = Watchdog(too_long_ms=30)
+    dog.start()
+    hang_in(lambda: hang_until(lambda: bool(allow_log)), lambda: bool(allow_log), dog, qtbot)
+    dog.stop()
+    assert [file.closed for file in opened] == [True]
+    assert not [thread for thread in threading.enumerate() if thread.name == "watchdog"]
+
+
+@pytest.mark.allow_log("window-unwatched")
+def test_a_watchdog_that_cannot_keep_stacks_says_so(
+    monkeypatch: pytest.MonkeyPatch, allow_log: list[logging.LogRecord]
+) -> None:
+    def refused() -> IO[bytes]:
+        raise OSError("no room left")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refused)
+    dog = Watchdog()
+    dog.start()
+    dog.stop()
+    assert ["no room left" in record.getMessage() for record in allow_log] == [True]
+
+
+def test_of_all_stacks_the_one_that_is_asked_for_is_told() -> None:
+    stacks = (
+        'Thread 0x00007f01 (most recent call first):\n  File "a.py", line 1 in ask\n\n'
+        'Current thread 0x0000002a [watchdog] (most recent call first):\n  File "b.py", line 2 in watch\n\n'
+        'Thread 0x00007f02 [MainThread] (most recent call first):\n  File "c.py", line 3 in paint\n'
+    )
+    assert stack_of(stacks, 0x7F01).endswith("line 1 in ask")
+    assert stack_of(stacks, 42).split("\n") == [
+        "Current thread 0x0000002a [watchdog] (most recent call first):",
+        '  File "b.py", line 2 in watch',
+    ]
+    assert stack_of(stacks, 0x7F02).endswith("line 3 in paint")
+    assert stack_of(stacks, 7) == stacks.strip()
+    assert stack_of("", 7) == ""
 
 
 def test_the_watchdog_is_off_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from PySide6.QtCore import Qt
+
 #: Keys of this view and the action each means; said to the window as its own, so that no shortcut takes them.
 KEYS: Final[dict[str, str]] = {
     "Ctrl+F": "find",
@@ -30,3 +32,21 @@ HANDLED: Final = (
 OF_LINES: Final = frozenset(
     {"Ctrl+A", "Ctrl+C", "Home", "End", "PgUp", "PgDown", "Up", "Down", "Left", "Right"}
 )
+
+
+def step_of(key: int, page: int, count: int) -> int | None:
+    """How many rows further a key of the lines leads, None when it leads nowhere.
+
+    Args:
+        key: The key.
+        page: Rows of a page.
+        count: All rows.
+    """
+    page = max(1, page)
+    return {
+        int(Qt.Key.Key_Up): -1,
+        int(Qt.Key.Key_Down): 1,
+        int(Qt.Key.Key_PageUp): -page,
+        int(Qt.Key.Key_PageDown): page,
+        int(Qt.Key.Key_Home): -count,
+    }.get(int(key))

@@ -1,9 +1,7 @@
 """Rows of text of any number: painted as they are looked at, selected, copied, walked through by keyboard.
 
-What belongs here: painting, scrolling, the cursor and the selection.  What may not: where rows come from
-(``rows.Rows``), and files or sockets.
-
-Longer than most: places, scrolling and hands depend on each other.
+What belongs here: what is visible, scrolling, keys and the mouse.  What may not: where rows come from
+(``rows.Rows``), where their characters are (``layout``), how a row looks (``paint``), and files or sockets.
 
 There is no text document: what is not visible costs nothing.  A place is kept by its row's key, so that rows
 which come before it move nothing.
@@ -12,7 +10,6 @@ which come before it move nothing.
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from PySide6.QtCore import QPoint, QRect, QRectF, Qt, Signal
 from PySide6.QtGui import (
@@ -31,11 +28,11 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QWidget
 
 from client_gui.style.theme import Theme
-from client_gui.views.log_parts.paint import Grid, Place, Pointed, RowPainter, cells_of, width_of
-from client_gui.views.log_parts.rows import Rows
-
-#: Most rows that are gone through to find out how many fit.
-_MOST_ROWS: Final = 500
+from client_gui.views.log_parts.cursor import ROW_END, Cursor
+from client_gui.views.log_parts.keys import step_of
+from client_gui.views.log_parts.layout import Layout
+from client_gui.views.log_parts.paint import Grid, Place, RowPainter, width_of
+from client_gui.views.log_parts.rows import Rows, spoken
 
 
 class LinePane(QAbstractScrollArea):
@@ -68,10 +65,7 @@ class LinePane(QAbstractScrollArea):
         self.dimmed = False
         self.touched = False
         self._top: int = 0
-        self._cursor = Place(0)
-        self._anchor = Place(0)
-        self._hit: Place | None = None
-        self._hit_length = 0
+        self._cursor = Cursor()
         self._widest = 0
         self._quiet = False
         self._shown: tuple[object, ...] = ()
@@ -91,8 +85,7 @@ class LinePane(QAbstractScrollArea):
         """Shows other rows, from the first on."""
         self.rows = rows
         self._top = 0
-        self._cursor = self._anchor = Place(0)
-        self._hit = None
+        self._cursor = Cursor()
         self._widest = 0
         self.rows_changed()
 
@@ -104,7 +97,7 @@ class LinePane(QAbstractScrollArea):
             return
         if self.follow:
             if self.selection is None:
-                self._cursor = self._anchor = Place(self.rows.key(self.rows.count - 1))
+                self._cursor.put(Place(self.rows.key(self.rows.count - 1)))
             self._put(self.verticalScrollBar().maximum())
         else:
             self._put(self.rows.row_of(self._top))
@@ -164,19 +157,17 @@ class LinePane(QAbstractScrollArea):
     @property
     def cursor_row(self) -> int:
         """The row the cursor is in."""
-        return self.rows.row_of(self._cursor.key) if self.rows is not None and self.rows.count else 0
+        return self.rows.row_of(self._cursor.place.key) if self.rows is not None and self.rows.count else 0
 
     @property
     def place(self) -> Place:
         """Where the cursor is."""
-        return self._cursor
+        return self._cursor.place
 
     @property
     def selection(self) -> tuple[Place, Place] | None:
         """What is selected, from and up to; None for nothing."""
-        if self._anchor == self._cursor:
-            return None
-        return min(self._anchor, self._cursor), max(self._anchor, self._cursor)
+        return self._cursor.selection
 
     def visible_rows(self) -> int:
         """How many rows fit when none is broken."""
@@ -188,8 +179,8 @@ class LinePane(QAbstractScrollArea):
             return
         row = max(0, min(row, self.rows.count - 1))
         self._set_follow(False)
-        self._cursor = self._anchor = Place(self.rows.key(row), column)
-        self._hit, self._hit_length = (self._cursor, length) if length else (None, 0)
+        self._cursor.put(Place(self.rows.key(row), column))
+        self._cursor.point_out(length)
         if not self.top <= row < self.top + self.visible_rows() - 1 or self.wrap:
             self._put(row - self.visible_rows() // 3)
         if length and not self.wrap:
@@ -200,21 +191,21 @@ class LinePane(QAbstractScrollArea):
         """Shows the end, and follows it from now on."""
         if self.rows is None or not self.rows.count:
             return
-        self._cursor = self._anchor = Place(self.rows.key(self.rows.count - 1))
+        self._cursor.put(Place(self.rows.key(self.rows.count - 1)))
         self._set_follow(True)
         self._put(self.verticalScrollBar().maximum())
         self._tell()
 
     def clear_hit(self) -> None:
         """Points nothing out any more."""
-        self._hit = None
+        self._cursor.point_out(0)
         self.viewport().update()
 
     def select_all(self) -> None:
         """Selects everything."""
         if self.rows is not None and self.rows.count:
-            self._anchor = Place(self.rows.key(0))
-            self._cursor = Place(self.rows.key(self.rows.count - 1), 1 << 30)
+            last = self.rows.key(self.rows.count - 1)
+            self._cursor.select(Place(self.rows.key(0)), Place(last, ROW_END))
             self.viewport().update()
 
     def _set_follow(self, follow: bool) -> None:
@@ -225,16 +216,7 @@ class LinePane(QAbstractScrollArea):
     def _tell(self) -> None:
         """Says where the cursor is to whoever does not see it."""
         if self.rows is not None and self.rows.count:
-            row = self.cursor_row
-            line = self.rows.line(row)
-            said = [f"line {self.rows.number(row).strip() or 'not counted yet'}"]
-            if line is not None:
-                mark = self.rows.mark(row, line)
-                said += [mark[2]] if mark else []
-                said.append(line.text[:300] or "empty")
-            else:
-                said.append(self.rows.note(row))
-            self.setAccessibleDescription(", ".join(said))
+            self.setAccessibleDescription(spoken(self.rows, self.cursor_row))
             event = QAccessibleEvent(self, QAccessible.Event.DescriptionChanged)
             QAccessible.updateAccessibility(event)
         self.viewport().update()
@@ -242,57 +224,27 @@ class LinePane(QAbstractScrollArea):
 
     # -- geometry --
 
-    def _gutter(self) -> float:
+    @property
+    def grid(self) -> Grid:
+        """Measures of the rows as they are now."""
         digits = max(4, self.rows.digits()) if self.rows is not None else 4
-        return self._cell * (digits + 1.5) + self._high
-
-    def _grid(self) -> Grid:
+        gutter = self._cell * (digits + 1.5) + self._high
+        wide = self.viewport().width()
+        columns = max(8, int((wide - gutter - self._cell) / self._cell))
         shift = self.horizontalScrollBar().value()
-        return Grid(
-            self._cell,
-            self._high,
-            self._base,
-            self._gutter(),
-            self.viewport().width(),
-            self._columns(),
-            shift,
-            self.wrap,
-            self.font(),
-        )
-
-    def _columns(self) -> int:
-        """How many letters fit beside each other."""
-        return max(8, int((self.viewport().width() - self._gutter() - self._cell) / self._cell))
-
-    def _lines_of(self, row: int) -> int:
-        """How many lines a row takes."""
-        if not self.wrap or self.rows is None:
-            return 1
-        line = self.rows.line(row)
-        if line is None or not line.text:
-            return 1
-        return max(1, math.ceil(width_of(line.text) / self._columns()))
+        return Grid(self._cell, self._high, self._base, gutter, wide, columns, shift, self.wrap, self.font())
 
     def _set_range(self) -> None:
         bar = self.verticalScrollBar()
-        count = self.rows.count if self.rows is not None else 0
-        fits = self.visible_rows()
-        if self.wrap and count:
-            left, row = fits, count
-            while row > 0 and count - row < _MOST_ROWS:
-                left -= self._lines_of(row - 1)
-                if left < 0:
-                    break
-                row -= 1
-            most = min(row, count - 1)
-        else:
-            most = max(0, count - fits)
+        fits, grid = self.visible_rows(), self.grid
+        rows = self.rows
+        most = Layout(rows, grid, self.top).last_top(fits) if rows is not None and rows.count else 0
         self._quiet = True
         bar.setPageStep(fits)
         bar.setRange(0, most)
         wide = 0 if self.wrap else self._widest
-        self.horizontalScrollBar().setRange(0, max(0, wide - self._columns() + 2))
-        self.horizontalScrollBar().setPageStep(self._columns())
+        self.horizontalScrollBar().setRange(0, max(0, wide - grid.columns + 2))
+        self.horizontalScrollBar().setPageStep(grid.columns)
         self._quiet = False
 
     def _put(self, row: int) -> None:
@@ -321,8 +273,9 @@ class LinePane(QAbstractScrollArea):
         end = column + length + 2
         self._widest = max(self._widest, end)
         self._set_range()
-        if column < bar.value() or end > bar.value() + self._columns():
-            bar.setValue(max(0, column - self._columns() // 3) if end > self._columns() else 0)
+        columns = self.grid.columns
+        if column < bar.value() or end > bar.value() + columns:
+            bar.setValue(max(0, column - columns // 3) if end > columns else 0)
 
     def _want(self) -> None:
         if self.rows is not None and self.rows.count:
@@ -335,24 +288,15 @@ class LinePane(QAbstractScrollArea):
 
     def place_at(self, x: float, y: float) -> Place:
         """The character at a point of the viewport."""
-        rows = self.rows
-        if rows is None or not rows.count:
+        if self.rows is None or not self.rows.count:
             return Place(0)
-        row, line = self.top, int(y // self._high)
-        while row < rows.count - 1 and line >= self._lines_of(row):
-            line -= self._lines_of(row)
-            row += 1
-        if y < 0:
-            row, line = max(0, self.top - 1), 0
-        cell = max(0, round((x - self._gutter()) / self._cell)) + self.horizontalScrollBar().value()
-        cell += line * self._columns() if self.wrap else 0
-        text = rows.line(row)
-        if text is None:
-            return Place(rows.key(row))
-        cells = cells_of(text.text)
-        if cells is None:
-            return Place(rows.key(row), min(cell, len(text.text)))
-        return Place(rows.key(row), min(range(len(cells)), key=lambda n: abs(cells[n] - cell)))
+        return Layout(self.rows, self.grid, self.top).place_at(x, y)
+
+    def row_rect(self, row: int) -> QRect:
+        """Where a visible row is in the viewport; empty when it is not."""
+        if self.rows is None or not self.rows.count:
+            return QRect()
+        return Layout(self.rows, self.grid, self.top).area(row, self.viewport().height())
 
     # -- painting --
 
@@ -360,21 +304,21 @@ class LinePane(QAbstractScrollArea):
         """The visible rows."""
         painter = QPainter(self.viewport())
         theme, rows = self._theme, self.rows
-        area, grid = self.viewport().rect(), self._grid()
+        area, grid = self.viewport().rect(), self.grid
         painter.fillRect(area, theme.colour("base"))
         painter.fillRect(QRectF(0, 0, grid.gutter - grid.cell * 0.5, area.height()), theme.colour("window"))
         if rows is None or not rows.count:
             return
         if self.dimmed:
             painter.setOpacity(0.6)
-        pointed = Pointed(self.selection, self._hit, self._hit_length)
-        paint = RowPainter(painter, theme, grid, rows, pointed)
+        layout = Layout(rows, grid, self.top)
+        paint = RowPainter(painter, theme, grid, rows, self._cursor.pointed)
         cursor = self.cursor_row if self.hasFocus() else -1
         y, row, missing, widest = 0, self.top, False, self._widest
         while y < area.height() and row < rows.count:
             line = rows.line(row)
             note = rows.note(row)
-            lines = self._lines_of(row)
+            lines = layout.lines_of(row)
             if note:
                 paint.note(y, note)
             elif line is None:
@@ -401,11 +345,10 @@ class LinePane(QAbstractScrollArea):
         self.touched = True
         if event.button() != Qt.MouseButton.LeftButton:
             return
-        self._cursor = self.place_at(event.position().x(), event.position().y())
-        if not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self._anchor = self._cursor
+        place = self.place_at(event.position().x(), event.position().y())
+        self._cursor.put(place, select=bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
+        self._cursor.point_out(0)
         self._dragging = True
-        self._hit = None
         self._tell()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802
@@ -418,7 +361,8 @@ class LinePane(QAbstractScrollArea):
             bar.setValue(bar.value() - 1)
         elif y > self.viewport().height():
             bar.setValue(bar.value() + 1)
-        self._cursor = self.place_at(event.position().x(), min(y, self.viewport().height() - 1))
+        place = self.place_at(event.position().x(), min(y, self.viewport().height() - 1))
+        self._cursor.put(place, select=True)
         self.viewport().update()
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
@@ -430,7 +374,7 @@ class LinePane(QAbstractScrollArea):
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802
         """Selects a row."""
         place = self.place_at(event.position().x(), event.position().y())
-        self._anchor, self._cursor = Place(place.key), Place(place.key, 1 << 30)
+        self._cursor.select(Place(place.key), Place(place.key, ROW_END))
         self._tell()
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802
@@ -459,21 +403,10 @@ class LinePane(QAbstractScrollArea):
         elif event.key() in (Qt.Key.Key_Left, Qt.Key.Key_Right) and not self.wrap:
             step = 8 if event.key() == Qt.Key.Key_Right else -8
             self.horizontalScrollBar().setValue(self.horizontalScrollBar().value() + step)
-        elif (rows := self._step(event.key())) is not None:
+        elif (rows := step_of(event.key(), self.visible_rows() - 1, self.rows.count)) is not None:
             self._walk(rows, select=bool(event.modifiers() & Qt.KeyboardModifier.ShiftModifier))
         else:
             super().keyPressEvent(event)
-
-    def _step(self, key: int) -> int | None:
-        assert self.rows is not None
-        page = max(1, self.visible_rows() - 1)
-        return {
-            int(Qt.Key.Key_Up): -1,
-            int(Qt.Key.Key_Down): 1,
-            int(Qt.Key.Key_PageUp): -page,
-            int(Qt.Key.Key_PageDown): page,
-            int(Qt.Key.Key_Home): -self.rows.count,
-        }.get(int(key))
 
     def _walk(self, step: int, *, select: bool) -> None:
         assert self.rows is not None
@@ -481,10 +414,8 @@ class LinePane(QAbstractScrollArea):
         if not self.top <= row <= self.top + self.visible_rows() and not select:
             row = self.top if step > 0 else self.top + self.visible_rows() - 1
         row = max(0, min(row + step, self.rows.count - 1))
-        self._hit = None
-        self._cursor = Place(self.rows.key(row), (1 << 30) if select and step > 0 else 0)
-        if not select:
-            self._anchor = self._cursor
+        self._cursor.point_out(0)
+        self._cursor.put(Place(self.rows.key(row), ROW_END if select and step > 0 else 0), select=select)
         if step < 0:
             self._set_follow(False)
         if row < self.top:
@@ -492,11 +423,3 @@ class LinePane(QAbstractScrollArea):
         elif row >= self.top + self.visible_rows():
             self.verticalScrollBar().setValue(row - self.visible_rows() + 1)
         self._tell()
-
-    def row_rect(self, row: int) -> QRect:
-        """Where a visible row is in the viewport; empty when it is not."""
-        y = 0
-        for place in range(self.top, row):
-            y += self._lines_of(place) * self._high
-        inside = row >= self.top and y < self.viewport().height()
-        return QRect(0, y, self.viewport().width(), self._lines_of(row) * self._high) if inside else QRect()

@@ -18,7 +18,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -55,8 +55,16 @@ def rows_of(line: bytes) -> Iterator[tuple[int, bytes]]:
     yield at, line[at:]
 
 
-def lines_of(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Lines of a part with their offsets; never more than a block and a line in memory."""
+def lines_of(
+    file: BinaryIO, start: int, end: int, dull: Callable[[bytes], bool] | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """Lines of a part with their offsets; never more than a block and a line in memory.
+
+    Args:
+        file: The log.
+        start, end: The part.
+        dull: Whether nobody wants any line of some bytes: they are passed over as one that is empty.
+    """
     file.seek(start)
     at, rest = start, b""
     while start < end:
@@ -64,8 +72,14 @@ def lines_of(file: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]
         if not block:
             break
         start += len(block)
-        parts = (rest + block).split(b"\n")
-        rest = parts.pop()
+        rest += block
+        if dull is not None and dull(rest):
+            yield at, b""
+            cut = rest.rfind(b"\n") + 1
+            at, parts, rest = at + cut, [], rest[cut:]
+        else:
+            parts = rest.split(b"\n")
+            rest = parts.pop()
         for part in parts:
             yield at, part + b"\n"
             at += len(part) + 1
@@ -98,18 +112,22 @@ class Finder:
     def find(self, start: int, end: int) -> None:
         """Looks through a part and tells."""
         told_s = time.monotonic()
-        for at, line in lines_of(self._file, start, end):
+        for at, line in lines_of(self._file, start, end, self._dull if self._needle else None):
             now_s = time.monotonic()
             if now_s - told_s > _EVERY_S or len(self._hits) >= _BATCH:
                 self._flush()
                 tell({"at": at})
                 told_s = now_s
-            if self._needle and self._needle not in line.lower() and not _steered(line):
+            if not line or (self._needle and self._dull(line)):
                 continue
             for offset, row in rows_of(line) if len(line) > LONGEST else ((0, line),):
                 self._row(at + offset, row)
         self._flush()
         tell({"done": [start, end]})
+
+    def _dull(self, text: bytes) -> bool:
+        """Whether what is looked for is surely not in it."""
+        return self._needle not in text.lower() and not _steered(text)
 
     def _row(self, at: int, row: bytes) -> None:
         count = 0

@@ -66,6 +66,19 @@ class Rows(Protocol):
         ...
 
 
+def spoken(rows: Rows, row: int) -> str:
+    """What is said of a row to whoever does not see it."""
+    line = rows.line(row)
+    said = [f"line {rows.number(row).strip() or 'not counted yet'}"]
+    if line is not None:
+        mark = rows.mark(row, line)
+        said += [mark[2]] if mark else []
+        said.append(line.text[:300] or "empty")
+    else:
+        said.append(rows.note(row))
+    return ", ".join(said)
+
+
 class LogRows:
     """A log's rows.
 

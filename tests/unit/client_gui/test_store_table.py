@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from client_gui.store.table import MISSING, Column, Kind, Table, Words
+from client_gui.store.codes import Words
+from client_gui.store.table import MISSING, Column, Kind, Table
 
 COLUMNS = (
     Column("name", Kind.TEXT),
