@@ -7,7 +7,7 @@ sent (``plan``), and widgets.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -49,7 +49,7 @@ class _Gesture:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """A request that got no answer, and until when it is looked for."""
+    """A request that got no answer, and until when it is looked for; 0 until the farm is back."""
 
     key: int
     item: Item
@@ -89,6 +89,7 @@ class Doer(QObject):
         self._timer.setSingleShot(True)
         self._timer.timeout.connect(self.tick)
         client.changed.connect(self._farm_changed)
+        client.stood.connect(self._stood)
         client.moved.connect(self._moved)
 
     @property
@@ -276,13 +277,24 @@ class Doer(QObject):
         self._look()
         self._arm()
 
+    def _stood(self) -> None:
+        if self._looked:
+            self._look()
+            self._arm()
+
     def _look(self) -> None:
         """Says of requests without an answer what became of them, as far as rows tell."""
+        if not self._client.live:
+            # Nothing can be seen of it now: the time to look begins when the farm is back.
+            self._looked = [replace(one, until_us=0) for one in self._looked]
+            return
         now_us, store, left = self._client.now_us(), self._client.store, []
         for one in self._looked:
             cells = one.item.cells
-            if cells and self._client.live and all(cell.reached(store) for cell in cells):
+            if cells and all(cell.reached(store) for cell in cells):
                 self._notices.say(f"{one.item.label}: the farm did {one.verb} it, though no answer came")
+            elif not one.until_us:
+                left.append(replace(one, until_us=now_us + LOOKS_US))
             elif one.until_us <= now_us:
                 self._notices.say(
                     f"{one.item.label}: no answer came to {one.verb!r}, and nothing shows that it was done",
@@ -318,7 +330,7 @@ class Doer(QObject):
 
     def _arm(self) -> None:
         """Asks to be woken while something is under way or offered; not at all when nothing is."""
-        if self.cells or self._gestures or self._looked:
+        if self.cells or self._gestures or (self._looked and self._client.live):
             if not self._timer.isActive() or self._timer.remainingTime() > TICK_MS:
                 self._timer.start(TICK_MS)
         elif left_us := self.stack.left_us(self._client.now_us()):

@@ -27,7 +27,7 @@ from client_gui.net.client import FarmClient
 from client_gui.notices import Notices
 from client_gui.settings import Setting, Settings
 from client_gui.store.activity import Level
-from client_gui.store.farmstore import Link
+from client_gui.store.farmstore import STALE_US, Link
 from farm.sdk.words import plural
 
 #: After so many minutes they are not sent without a yes.
@@ -86,7 +86,13 @@ class Later(QObject):
         """Whether what may be sent later is to wait now."""
         if not self._client.live:
             return self.can_wait
-        return bool(self.waits) and not self._settled
+        return self._mute or (bool(self.waits) and not self._settled)
+
+    @property
+    def _mute(self) -> bool:
+        """Whether the farm has said nothing for so long that the window says so, and is not given up yet."""
+        age_us = self._client.store.age_us(self._client.now_us())
+        return age_us is not None and age_us >= STALE_US
 
     @property
     def can_wait(self) -> bool:
@@ -123,6 +129,7 @@ class Later(QObject):
 
     def put(self, plan: Plan, reason: str = "") -> None:
         """Has a gesture wait."""
+        self._settled = self._settled and not self._mute
         steps = self.waits.take_steps(plan, self._client.store, self._client.now_us(), reason)
         self._slices.do(steps, len(plan.items), partial(self._taken, plan))
 
@@ -193,7 +200,7 @@ class Later(QObject):
                 self._asks = False
                 self.changed.emit()
             return
-        if self._settled or client.store.n is None or client.feeding:
+        if self._settled or client.store.n is None or client.feeding or self._mute:
             return
         self._settled = True
         if self.waits:

@@ -100,7 +100,7 @@ def tell(plan: Plan, outcomes: Sequence[Outcome]) -> Told:
     by_fate = {fate: [one for one in outcomes if one.fate is fate] for fate in Fate}
     done = by_fate[Fate.DONE]
     if len(outcomes) == 1 and done and not plan.left_out and done[0].text and plan.record.id != "undo":
-        return Told(Level.DONE, _sentence(done[0].text))
+        return Told(Level.DONE, _sentence(done[0]))
     parts = []
     if done:
         parts.append(f"{plan.done} {_noun(done, plan.things)}{_lost(plan, done)}")
@@ -161,5 +161,7 @@ def _some(reasons: Sequence[str]) -> str:
     return reasons[0] if len(reasons) == 1 else f"{reasons[0]}; and {len(reasons) - 1} more"
 
 
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+def _sentence(one: Outcome) -> str:
+    """What the broker said, as a sentence; a name that it begins with is left as it is."""
+    text = one.text
+    return text if text.startswith(one.item.label) else text[:1].upper() + text[1:]

@@ -226,6 +226,7 @@ def style_sheet(theme: Theme, pictures: Mapping[str, str]) -> str:
         "half": max(5, em(0.42)),
         "split": max(3, em(0.22)),
         "line_h": em(1.0),
+        "icon": max(16, em(1.0)),
     }
     sheet = re.sub(r"%(\w+)", lambda found: f'url("{pictures[found[1]]}")', _SHEET)
     sheet = re.sub(r"@(\w+)", lambda found: str(getattr(theme.look, found[1])), sheet)
@@ -280,6 +281,7 @@ QMenu::indicator { width: $tick; height: $tick; left: $pad; }
 QMenu::indicator:checked { image: %mark; }
 QMenu::right-arrow { image: %right; width: $tick; height: $tick; right: $pad; }
 
+QToolButton, QPushButton, QTabBar, QCheckBox, QRadioButton { icon-size: $icon; }
 QToolButton { color: @text; background: transparent; border: $ring solid transparent; border-radius: $round;
   padding: $gap; }
 QToolButton:hover { background: @hover; border-color: @line; }

@@ -285,8 +285,13 @@ class ListView(View):
 
     def _to_rows(self) -> None:
         self.table.setFocus(Qt.FocusReason.OtherFocusReason)
-        if not self.table.currentIndex().isValid() and len(self.model.order):
-            self.table.go_to(self.model.order.key_at(0))
+        selection, order = self.model.selection, self.model.order
+        # One that the filter has hidden is not what the next key is meant for; several were chosen with care.
+        lost = len(selection) <= 1 and (selection.current is None or order.row_of(selection.current) < 0)
+        if len(order) and (lost or not self.table.currentIndex().isValid()):
+            # The first row, not the header above it, which means a whole group.
+            first = 1 if len(order) > 1 and order.slot_at(0) < 0 <= order.slot_at(1) else 0
+            self.table.go_to(order.key_at(first))
 
     # -- what is selected --
 

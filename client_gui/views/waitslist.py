@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from PySide6.QtCore import QEvent, Qt, Signal
+from PySide6.QtCore import QEvent, QItemSelectionModel, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -35,6 +35,7 @@ _WHEN_EM: Final = 3.6
 #: Of the room beside that, how each stands takes so much, and no less than this.
 _STANDS_SHARE: Final = 0.4
 _STANDS_EM: Final = 8.0
+_CHOOSES: Final = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
 _TAKES: Final = (Qt.Key.Key_Delete,)
 _SENDS: Final = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
 
@@ -142,7 +143,9 @@ class WaitsList(QWidget):
         if text != self._head.text():
             self._head.setText(text)
         if not self._chosen() and self.model.shown:
-            self.table.selectRow(max(0, self.table.currentIndex().row()))
+            # Not by ``selectRow``: it chooses nothing in a table that was never laid out.
+            row = max(0, self.table.currentIndex().row())
+            self.table.selectionModel().setCurrentIndex(self.model.index(row, 0), _CHOOSES)
         self._fit()
         self._say_buttons()
 

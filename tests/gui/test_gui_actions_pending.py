@@ -76,6 +76,25 @@ def test_without_an_answer_the_rest_is_not_sent_and_it_is_looked_what_became_of_
     assert "no answer came" in list(rig.notices.activity)[-1].text
 
 
+@pytest.mark.parametrize("done", [True, False])
+def test_what_became_of_it_is_not_judged_while_the_farm_is_away(rig: Rig, done: bool) -> None:
+    rig.client.look("test", jobs=True)
+    rig.snapshot((job_row(1),))
+    rig.actions.run("pause", ActionContext("jobs", jobs=(1,)))
+    rig.give(Standing(Link.LOST, "no answer", "", "unreachable", 4.0))
+    (asked,) = rig.port.asked(ActReq)
+    rig.give(Answer(asked.id, None, FarmUnreachable("the connection was lost before the answer came")))
+    rig.now_us += 20 * LOOKS_US
+    rig.actions.doer.tick()
+    assert len(rig.notices.activity) == 1, "nobody knows yet"
+    rig.give(Standing(Link.LIVE))
+    rig.snapshot((job_row(1, state="paused" if done else "running"),))
+    rig.now_us += LOOKS_US
+    rig.actions.doer.tick()
+    assert ("the farm did pause it" if done else "nothing shows") in list(rig.notices.activity)[-1].text
+    assert len(rig.notices.activity) == 2
+
+
 def test_a_port_that_never_answers_leaves_nothing_under_way(rig: Rig) -> None:
     rig.client.look("test", jobs=True)
     rig.snapshot((job_row(1),))

@@ -171,6 +171,22 @@ def test_a_chosen_header_means_its_jobs(qtbot: QtBot, make: Make) -> None:
     assert selected(view) == [3], "a click on one of them means that one"
 
 
+def test_a_header_that_keys_come_to_means_its_jobs_as_one_that_is_clicked(qtbot: QtBot, make: Make) -> None:
+    view = by_user(make)
+    table = view.table
+    table.setFocus()
+    qtbot.keyClick(table, Qt.Key.Key_Home)
+    assert selected(view) == [ANA, 1, 3, 4], "what P would pause can be seen"
+    qtbot.waitUntil(lambda: view.foot.words().startswith("3 selected, all of ana"))
+    qtbot.keyClick(table, Qt.Key.Key_Down)
+    assert selected(view) == [1]
+    qtbot.keyClick(table, Qt.Key.Key_Up)
+    assert selected(view) == [ANA, 1, 3, 4]
+    for _ in range(2):
+        qtbot.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=at(view, BO, 300))
+        assert selected(view) == [BO, 2, 6], "a second click chooses the same"
+
+
 def test_a_range_over_a_header_takes_what_can_be_seen_in_it(qtbot: QtBot, make: Make) -> None:
     view = by_user(make, "bo")
     table = view.table

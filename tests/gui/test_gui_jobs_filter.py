@@ -166,3 +166,23 @@ def test_the_count_says_how_much_is_shown(qtbot: QtBot, make: Callable[..., Jobs
     type_filter(qtbot, view, "lgt")
     texts = [label.text() for label in view.bar.findChildren(type(view.bar._shown))]
     assert "2 of 6" in texts
+
+
+def test_enter_in_the_filter_goes_to_what_it_left_not_to_what_it_hid(
+    qtbot: QtBot, make: Callable[..., JobsView]
+) -> None:
+    view = make()
+    view.table.go_to(5)
+    type_filter(qtbot, view, "user:bo")
+    assert view.action_context().jobs == (5,), "what is selected stays so while somebody types"
+    qtbot.keyClick(view.bar.edit, Qt.Key.Key_Return)
+    assert (view.action_context().jobs, view.action_context().hidden) == ((2,), 0)
+    view.table.select_ids([1, 5])
+    type_filter(qtbot, view, "user:bo sh")
+    qtbot.keyClick(view.bar.edit, Qt.Key.Key_Return)
+    assert view.action_context().jobs == (1, 5), "several were chosen with care"
+    view.do("group-user")
+    view.do("select-none")
+    type_filter(qtbot, view, "user:ana")
+    qtbot.keyClick(view.bar.edit, Qt.Key.Key_Return)
+    assert view.action_context().jobs == (1,), "not all of ana's, whom nobody chose"

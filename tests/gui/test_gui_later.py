@@ -12,9 +12,9 @@ from pytestqt.qtbot import QtBot
 from client_gui.actions.context import ActionContext
 from client_gui.actions.later import ASK_AFTER_MIN, count_text
 from client_gui.actions.prompts import FieldSheet, PrioritySheet
-from client_gui.net.port import Answer, Ask, Standing, Welcomed
+from client_gui.net.port import Answer, Ask, Heard, Standing, Welcomed
 from client_gui.store.activity import Level
-from client_gui.store.farmstore import Link
+from client_gui.store.farmstore import STALE_US, Link
 from farm.model.errors import FarmUnreachable, IllegalMove
 from farm.protocol.client import ActReply, ActReq, JobReq, JobRow, NodeActReq, NodeRow
 from farm.protocol.common import WelcomeMsg
@@ -91,6 +91,23 @@ ROWS: tuple[Any, ...] = (*(job_row(n, priority=50) for n in (1, 2, 3)), node_row
 
 
 # -- while it is away ------------------------------------------------------------------------------------
+
+
+def test_it_waits_as_soon_as_the_window_says_that_nothing_is_heard(qtbot: QtBot, away: Rig) -> None:
+    """The line is given up later where a large state is on its way."""
+    come_back(away, *ROWS)
+    assert away.client.live
+    away.now_us += STALE_US - 1
+    away.actions.run("pause", jobs(1))
+    away.now_us += 2
+    away.actions.run("pause", jobs(2))
+    assert sent(away) == [("pause", "J1", "")]
+    assert texts(away) == ["Pause J2"]
+    away.give(Heard(1000))
+    settled(qtbot, away, lambda: not away.actions.later.waits)
+    assert sent(away) == [("pause", "J1", ""), ("pause", "J2", "")]
+    away.actions.run("pause", jobs(3))
+    assert sent(away)[-1] == ("pause", "J3", "")
 
 
 def test_keys_wait_in_sight_and_ctrl_z_takes_the_last_one_back(qtbot: QtBot, stage: Stage, away: Rig) -> None:

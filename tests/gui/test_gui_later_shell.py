@@ -132,6 +132,7 @@ def test_each_is_taken_back_by_keyboard_in_activity(shell: Shell) -> None:
         ["Priority 55 for J1 (was 50)  sh0001_lgt_v001", "when farm-A is back"],
     ]
     assert not view.waits.send.isEnabled()
+    assert view.waits.take.isEnabled(), "one is chosen as soon as they are seen"
     press(shell, window, Qt.Key.Key_Down)
     press(shell, window, Qt.Key.Key_Delete)
     assert [one.text for one in later(window).waits] == ["Pause J1"]

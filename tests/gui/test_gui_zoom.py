@@ -222,6 +222,19 @@ def test_margins_follow_once_words_have_found_their_size(dressed: Dressed) -> No
     assert window.styleSheet() == worn[1]
 
 
+def test_signs_on_buttons_grow_with_the_words_beside_them(dressed: Dressed) -> None:
+    def sides() -> set[int]:
+        found = [*dressed.window.findChildren(QToolButton), *dressed.window.findChildren(QPushButton)]
+        return {one.iconSize().height() for one in found if not one.icon().isNull() and one.isVisible()}
+
+    usual = sides()
+    assert max(usual) <= 18
+    dressed.zoom(ZOOM_MOST)
+    assert min(sides()) > 1.5 * max(usual)
+    dressed.zoom(1.0)
+    assert sides() == usual
+
+
 def test_what_nobody_sees_is_restyled_when_it_is_looked_at(qtbot: QtBot) -> None:
     theme = Theme("dark")
     widget = QWidget()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -271,3 +273,12 @@ def test_one_sentence_says_what_became_of_many() -> None:
     assert tell(make_plan(BY_ID["pause"], [], ANA), [alone]).text == "J7 is paused"
     refused = tell(make_plan(BY_ID["pause"], [], ANA), [Outcome(alone.item, Fate.REFUSED, "no")])
     assert (refused.text, refused.level) == ("Could not pause J7: no", Level.ERROR)
+
+
+def test_a_name_is_not_written_otherwise_at_the_beginning_of_a_sentence() -> None:
+    (one,) = _items("J7")
+    plan = make_plan(BY_ID["node-drain"], [], ANA)
+    node = Outcome(replace(one.item, label="mac-1"), Fate.DONE, "mac-1 finishes 1 attempt and takes no more")
+    assert tell(plan, [node]).text == node.text
+    words = Outcome(one.item, Fate.DONE, "everything of J7 waits")
+    assert tell(plan, [words]).text == "Everything of J7 waits"

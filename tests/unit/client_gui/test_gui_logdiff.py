@@ -171,3 +171,19 @@ def test_units_of_frames_that_a_step_does_not_have_are_passed_over() -> None:
     assert units_of(step_row(frames="1001-1010x3"), "1001,1004-1007,2000") == [0, 1, 2]
     assert units_of(step_row(frames=""), "1") == []
     assert units_of(step_row(), "nonsense") == []
+
+
+def test_what_is_rare_is_found_however_much_is_passed_over(tmp_path: Path) -> None:
+    """Across the edges of what is read in one go, in lines longer than that, and in what only shows as it."""
+    path, dull = tmp_path / "log", b"nothing to see here\n" * 60_000
+    odd = b"\x1b[31mNee\x1b[0mdle\n"
+    edge, long = dull[: (1 << 20) - 3] + b" needle\n", b"z" * (3 << 20) + b" needle\n"
+    text = edge + dull + long + dull + odd + b"needle"
+    path.write_bytes(text)
+    said = search(path, {"text": "needle", "regex": False, "case": False}, [(0, len(text))])
+    hits = [tuple(hit) for one in said for hit in one.get("hits", [])]  # type: ignore[attr-defined]
+    assert len(hits) == 4
+    row = edge.rindex(b"\n", 0, -1) + 1
+    assert hits[0] == (row, len(edge) - 7 - row, 6)
+    assert hits[2:] == [(text.index(odd), 0, 6), (len(text) - 6, 0, 6)]
+    assert said[-1] == {"done": [0, len(text)]}
