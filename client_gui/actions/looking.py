@@ -20,6 +20,7 @@ from client_gui.actions.records import COLOURS
 from client_gui.desk import Focus
 from client_gui.net.client import FarmClient
 from client_gui.notices import Notices
+from farm.model.states import UnitState
 from farm.sdk.words import plural
 
 #: The dock that shows in full what a scope selects.
@@ -85,9 +86,20 @@ class Looking(QObject):
             self._focus.set_unit(units.step, units.units[0] if units.units else -1)
         elif context.jobs:
             self._focus.set_job(context.jobs[0])
+            if dock == "log" and not self._focus.step:
+                self._focus.set_unit(self._telling_step(context.jobs[0]))
         self._focus.show(dock)
 
     # -- inside --
+
+    def _telling_step(self, job: int) -> str:
+        """The step whose log tells most: the first with failures, else what runs, else what was done last."""
+        steps = self._client.store.steps_of(job)
+        for state in (UnitState.FAILED, UnitState.RUNNING):
+            for row in steps:
+                if row.counts[state]:
+                    return row.name
+        return next((row.name for row in reversed(steps) if row.counts[UnitState.DONE]), "")
 
     def _colour(self, colour: int, context: ActionContext) -> None:
         self._marks.set_colour(context.jobs, colour)

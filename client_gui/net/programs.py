@@ -168,6 +168,8 @@ class LocalFarm(QObject):
         self.trouble = ""
         self.agent_trouble = ""
         self._agent_told = ""
+        #: Whether it was started here, and whether what is started is what ran before.
+        self._begun = self._again = False
         self._search: AgentSearch | None = None
         self._programs: list[Program] = []
         self._waited_ms = 0
@@ -187,13 +189,18 @@ class LocalFarm(QObject):
         return cls(parent, farm)
 
     def restart(self) -> None:
-        """Starts what has ended without being asked to, broker or agent; kept or not as before."""
+        """Starts what has ended without being asked to, broker or agent; kept or not as before.
+
+        A farm that was not started here is kept: others may work with it, so it must not end with this window.
+        """
         if self.state is State.SERVING and self.agent_trouble:
             self.restart_agent()
             return
         if self.state is State.SERVING and self.kept and self._search is None:
             self.state = State.IDLE  # what was started to be kept is not watched
-        self.start(self.kept)
+        again = not self._begun
+        self.start(self.kept if self._begun else not Places(self.farm).is_private)
+        self._again = again
 
     def restart_agent(self) -> None:
         """Starts the agent that has ended while its broker goes on."""
@@ -224,6 +231,7 @@ class LocalFarm(QObject):
         if self.state is not State.IDLE:
             return
         self.kept, self.trouble, self.agent_trouble = keep, "", ""
+        self._begun, self._again = True, False
         try:
             make_private_folder(Places(self.farm).state)
             known = read_endpoint(Places(self.farm).endpoint)
@@ -309,8 +317,8 @@ class LocalFarm(QObject):
         if pid:
             # One that was kept outlives its broker and comes back to it by itself.
             self._note(f"an agent of {self.farm} runs here already (process {pid})")
-        elif not self._begin("agent"):
-            return
+        elif (not self._again or (Places(self.farm).state / "agents").is_dir()) and not self._begin("agent"):
+            return  # on a machine that only served no agent is started, either
         if self.state is State.STARTING:
             self._set(State.SERVING)
             self.serving.emit(self.farm)

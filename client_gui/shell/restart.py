@@ -84,7 +84,9 @@ class Restart(QObject):
             self._desk.notices.say(f"{local.farm}: {trouble}", Level.ERROR, hint=hint)
 
     @Slot(str)
-    def _serves(self, _farm: str) -> None:
+    def _serves(self, farm: str) -> None:
+        if self._local is not None and self._local.kept:
+            self._desk.notices.say(f"{farm} serves again, and goes on when this window is closed")
         self._desk.client.resync()
 
     @Slot()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QHideEvent, QResizeEvent
+from PySide6.QtGui import QHideEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -102,6 +102,13 @@ class WelcomeView(View):
         self.discovery.stop()
         self.connect_card.leave()
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        """Esc goes back where there is something to go back to."""
+        if event.key() == Qt.Key.Key_Escape and not self.back.isHidden():
+            self.back_wanted.emit()
+            return
+        super().keyPressEvent(event)
+
     # -- inside --
 
     def _build(self) -> None:
@@ -178,7 +185,8 @@ class WelcomeView(View):
             self.cure_button.setText(found.button)
         self.heading.set_token("bad" if found is not None and found.grave else "text")
         self.cure_button.setVisible(self._cure is not Cure.NONE)
-        self.back.setVisible(client.live)
+        # While it is away, too: what is known of it can still be read.
+        self.back.setVisible(client.live or client.welcome is not None)
 
     def _do_cure(self) -> None:
         match self._cure:

@@ -210,3 +210,28 @@ def test_a_button_is_grey_with_the_reason_and_wakes_with_the_connection(stage: S
     assert button.isEnabled()
     waits.click()
     assert len(asked(rig)) == 1
+
+
+@pytest.mark.parametrize(
+    ("counts", "meant"),
+    [
+        (((0, 4, 0, 0, 0, 0, 0), (0, 4, 0, 0, 0, 0, 0)), ""),
+        (((0, 0, 1, 3, 0, 0, 0), (4, 0, 0, 0, 0, 0, 0)), "beauty"),
+        (((0, 0, 1, 3, 0, 0, 0), (0, 0, 0, 3, 1, 0, 0)), "comp"),
+        (((0, 0, 0, 4, 0, 0, 0), (0, 0, 0, 4, 0, 0, 0)), "comp"),
+    ],
+)
+def test_the_log_of_a_job_is_of_the_step_that_tells_most(
+    qapp: QApplication, counts: tuple[tuple[int, ...], ...], meant: str
+) -> None:
+    rig = Rig()
+    rig.client.look("test", jobs=True)
+    steps = tuple(step_row(name, counts=one) for name, one in zip(("beauty", "comp"), counts, strict=True))
+    rig.snapshot((job_row(1, steps=steps), job_row(2)))
+    rig.desk.focus.set_job(2)
+    rig.actions.run("log", ActionContext("jobs", jobs=(1,)))
+    assert (rig.desk.focus.job, rig.desk.focus.step) == (1, meant)
+    rig.desk.focus.set_unit("beauty", 3)
+    rig.actions.run("log", ActionContext("jobs", jobs=(1,)))
+    assert (rig.desk.focus.step, rig.desk.focus.unit) == ("beauty", 3), "what is looked at already stays"
+    rig.close()

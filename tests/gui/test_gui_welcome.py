@@ -17,6 +17,7 @@ from client_gui.net.troubles import Cure, trouble_of
 from client_gui.store.farmstore import Link
 from farm.model.errors import SessionRefused
 from farm.protocol.bulk import JoinedMsg
+from farm.protocol.common import WelcomeMsg
 from tests.support.gui_welcome import LOST, REFUSED, STRANGER, STUDIO, VERSION, Page, announced
 from tests.support.waiting import PATIENCE_S
 
@@ -68,6 +69,20 @@ def test_from_a_farm_that_is_there_one_can_go_back(page: Page, qtbot: QtBot) -> 
     qtbot.keyClick(page.view.back, Qt.Key.Key_Space)
     assert wanted == [True]
     assert page.view.heading.text() == "Choose a farm"
+
+
+def test_from_a_farm_that_is_away_one_can_go_back_to_what_is_known_of_it(page: Page, qtbot: QtBot) -> None:
+    wanted: list[bool] = []
+    page.view.back_wanted.connect(lambda: wanted.append(True))
+    qtbot.keyClick(page.view, Qt.Key.Key_Escape)
+    assert wanted == [], "there is nothing to go back to"
+    page.rig.client.welcome = WelcomeMsg(
+        version=1, session=1, farm_name="studio", software="0.1.0", role="artist", user="ana"
+    )
+    page.rig.give(Standing(Link.LOST))
+    assert not page.view.back.isHidden()
+    qtbot.keyClick(page.view, Qt.Key.Key_Escape)
+    assert wanted == [True]
 
 
 @given(

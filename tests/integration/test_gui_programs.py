@@ -149,6 +149,45 @@ def test_a_farm_that_is_to_be_kept_outlives_the_client(qapp: QApplication, qtbot
     none_left(farm)
 
 
+def test_a_farm_that_others_began_is_started_again_for_them_all(
+    qapp: QApplication, qtbot: QtBot, farm: str
+) -> None:
+    """It was ``farm broker`` in a terminal, say: it must not hang on this window, nor get an agent here."""
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "farm",
+            "--farm",
+            farm,
+            "broker",
+            "--control-port=0",
+            "--join-port=0",
+            "--bulk-port=0",
+        ],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as broker:
+        eventually(lambda: read_endpoint(Places(farm).endpoint), "its broker")
+        broker.kill()
+    local = LocalFarm(farm=farm)
+    with qtbot.waitSignal(local.serving, timeout=WAIT_MS):
+        local.restart()
+    assert local.kept
+    local.finish()
+    assert not starters(farm), "no agent ran on this machine before"
+    client = FarmClient(SocketsThread())
+    client.start(farm)
+    qtbot.waitUntil(lambda: client.live, timeout=WAIT_MS)
+    ended: list[object] = []
+    client.ask(ShutdownReq, QObject(client), ended.append, ended.append, repeat=False)
+    qtbot.waitUntil(lambda: not client.live, timeout=WAIT_MS)
+    assert client.stop()
+    none_left(farm)
+
+
 def starters(farm: str) -> list[int]:
     """Every ``farm agent`` of that farm."""
     return sorted(processes_with(f"--farm {farm} agent"))
