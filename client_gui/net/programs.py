@@ -191,7 +191,7 @@ class LocalFarm(QObject):
     def restart(self) -> None:
         """Starts what has ended without being asked to, broker or agent; kept or not as before.
 
-        A farm that was not started here is kept: others may work with it, so it must not end with this window.
+        A farm that was not started here is kept: others may work with it, so it outlives this window.
         """
         if self.state is State.SERVING and self.agent_trouble:
             self.restart_agent()
