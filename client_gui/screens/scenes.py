@@ -17,10 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from client_gui.actions.context import ActionContext
 from client_gui.screens.choosing import biggest_job, failed_units, hero_job, share_done
 from client_gui.screens.stage import Stage
 from client_gui.shell.workspaces import Place
 from client_gui.store.farmstore import Link
+from client_gui.views.groupby import NONE
 
 #: How long the farm may take to become worth a picture, and a view to get what it asks for, seconds.
 BUSY_S: Final = 50.0
@@ -265,10 +267,24 @@ def _open_draft(stage: Stage, document: dict[str, Any]) -> None:
         stage.until(lambda: view.tabs.count() > before and view.form() is not None, VIEW_S)
 
 
+def groups(stage: Stage) -> None:
+    """All jobs by project, some projects folded."""
+    if not len(stage.client.store.jobs):
+        raise LeftOut("the farm has no jobs")
+    stage.arrange(_row(100, ("jobs", 60), ("job", 40)))
+    view = stage.view("jobs")
+    view.group_by.set_by("project")
+    view.group_by.close_all(False)
+    view.model.fold(view.model.order.groups_shown()[1::2], closed=True)
+    stage.rest(1500)
+    stage.still()
+
+
 def offline(stage: Stage) -> None:
-    """The farm does not answer any more: everything stays, and says how old it is."""
+    """The farm does not answer any more: everything stays, says how old it is; what is asked for waits."""
     if not stage.own:
         raise LeftOut("the broker of a real farm is left alone")
+    stage.view("jobs").group_by.set_by(NONE)
     stage.window.change_workspace("Artist")
     stage.window.reset_workspace()
     job = hero_job(stage.client.store)
@@ -281,6 +297,8 @@ def offline(stage: Stage) -> None:
     stage.say(waits="offline")
     stage.until(stage.lost.is_set, 120.0)
     stage.until(lambda: stage.client.store.link is Link.LOST, VIEW_S)
+    if job:
+        stage.desk.actions.run("pause", ActionContext("jobs", jobs=(job,)))
     # Long enough that the chip says that it is serious.
     stage.until(lambda: (stage.client.store.age_us(stage.client.now_us()) or 0) > 10_500_000, 15.0)
     # And in a moment in which it is known when the next try is made.
@@ -299,5 +317,6 @@ SCENES: Final = (
     Scene("spend", spend),
     Scene("nodes", nodes),
     Scene("node-tiles", node_tiles),
+    Scene("groups", groups),
     Scene("offline", offline),
 )

@@ -234,6 +234,8 @@ class LogView(KeyedView):
         self.reader.pane.viewport().update()
         if self.on and self.desk.client.live and isinstance(self._trouble, FarmUnreachable):
             self._ask()
+        if self.on:
+            self._show()  # what can be done about it depends on the connection, too
 
     # -- attempts --
 

@@ -57,6 +57,23 @@ def test_a_failed_attempt_opens_at_its_first_error_and_says_why(bench: Bench) ->
     assert bench.view.reader.minimap.accessibleDescription() == "2 errors, 2 warnings"
 
 
+def test_without_a_connection_the_cure_says_why_not_until_it_is_back(bench: Bench) -> None:
+    bench.logs.put(2, b"Error: x\n")
+    bench.attempts = [attempt_row(2)]
+    client = bench.rig.client
+    bench.rig.actions.why_not = (  # type: ignore[method-assign]
+        lambda action, context: "" if client.live else "not connected"
+    )
+    bench.look()
+    retry = bench.view.cause.retry
+    bench.until(lambda: retry.isVisible() and retry.isEnabled())
+    bench.rig.give(Standing(Link.LOST, "the broker is gone"))
+    assert not retry.isEnabled()
+    assert retry.toolTip() == "not connected"
+    bench.rig.give(Standing(Link.LIVE))
+    assert retry.isEnabled()
+
+
 def test_what_would_help_is_a_button_and_no_command_to_type(bench: Bench) -> None:
     bench.logs.put(2, b"Error: x\n")
     bench.attempts = [attempt_row(2)]

@@ -95,6 +95,7 @@ SCENES = (
     "spend",
     "nodes",
     "node-tiles",
+    "groups",
     "offline",
 )
 
